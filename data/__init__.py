@@ -1,0 +1,1 @@
+"""Crafted texts, templates, word lists and the embedded model; imports nothing else of rolecall."""

@@ -1,0 +1,1 @@
+"""What a reader sees: figures, tables and pages, made from tables alone (no torch)."""
