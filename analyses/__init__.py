@@ -1,0 +1,31 @@
+"""What a model's heads do: run, measure, decide, write tables.
+
+The public names are imported when they are first asked for, so that importing this package costs
+nothing: torch and transformers come with the first model.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rolecall.analyses.check import Finding, check
+    from rolecall.analyses.models import Model, load_model
+
+_HOME = {
+    "Finding": "check",
+    "Model": "models",
+    "check": "check",
+    "load_model": "models",
+}
+
+__all__ = ["Finding", "Model", "check", "load_model"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

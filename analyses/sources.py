@@ -1,0 +1,207 @@
+"""Opening a model by name: a hub id, a folder in Hugging Face form, or a GGUF file."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+)
+
+from rolecall.analyses.quiet import quiet
+
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_NAMED_BY = "name a folder in Hugging Face form, a .gguf file or a hub id like org/name"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model as transformers loads it, and where it came from.
+
+    Attributes:
+        module: The Hugging Face module, in eval mode.
+        tokenizer: Its fast tokenizer.
+        name: What a table calls the model.
+        revision: The commit on the hub; None for files that are not from there.
+        has_lm_head: The checkpoint holds the weights that turn hidden states into logits.
+    """
+
+    module: Any
+    tokenizer: Any
+    name: str
+    revision: str | None
+    has_lm_head: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where transformers finds a model: a folder or hub id, and the GGUF file in it if it is one."""
+
+    root: str
+    name: str
+    gguf: str | None = None
+    revision: str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments that every `from_pretrained` takes."""
+        given = {"gguf_file": self.gguf, "revision": self.revision}
+        return {key: value for key, value in given.items() if value is not None}
+
+
+def open_source(
+    source: str | os.PathLike[str] | None,
+    *,
+    dtype: torch.dtype,
+    revision: str | None = None,
+    tokenizer: Any = None,
+) -> Opened:
+    """The named model, loaded once on the CPU; None is the model that rolecall carries.
+
+    Raises:
+        ValueError: In one line: no such model, a folder without config, weights or tokenizer,
+            an unknown format, damaged files, or an architecture without attention to read.
+    """
+    place = find(source, revision=revision)
+    with quiet():
+        with readable(place, "config"):
+            config = AutoConfig.from_pretrained(place.root, **place.arguments)
+        require_readable(config, place.name)
+        if tokenizer is None:
+            with readable(place, "tokenizer"):
+                tokenizer = AutoTokenizer.from_pretrained(place.root, **place.arguments)
+        with readable(place, "weights"):
+            module, report = model_class(config).from_pretrained(
+                place.root, dtype=dtype, output_loading_info=True, **place.arguments
+            )
+    has_lm_head = _require_complete(module, report["missing_keys"], place.name)
+    return Opened(
+        module=_unmarked(module).eval(),
+        tokenizer=tokenizer,
+        name=place.name,
+        revision=getattr(config, "_commit_hash", None),
+        has_lm_head=has_lm_head,
+    )
+
+
+def find(source: str | os.PathLike[str] | None, *, revision: str | None = None) -> Place:
+    """Where the model is.
+
+    Raises:
+        ValueError: Nothing is there, or it is of a kind that cannot be read.
+    """
+    if source is None:
+        return _embedded()
+    text = os.fspath(source)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        _require_folder(path)
+        return Place(root=str(path), name=path.resolve().name)
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise ValueError(f"{text} is a file of unknown format; {_NAMED_BY}")
+        return Place(root=str(path.resolve().parent), name=path.stem, gguf=path.name)
+    if not _HUB_ID.fullmatch(text) or path.suffix == ".gguf":
+        raise ValueError(f"no model at {text!r}; {_NAMED_BY}")
+    return Place(root=text, name=text, revision=revision)
+
+
+def model_class(config: Any) -> Any:
+    """The transformers class that keeps as much of the checkpoint's head as there is."""
+    saved_as = " ".join(config.architectures or [])
+    if "ForMaskedLM" in saved_as or "ForPreTraining" in saved_as:
+        return AutoModelForMaskedLM
+    encoder = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not saved_as.endswith("LMHeadModel")
+    return AutoModel if encoder else AutoModelForCausalLM
+
+
+def require_readable(config: Any, name: str) -> None:
+    """Turns away what has no attention heads to read, before its weights are loaded."""
+    if getattr(config, "is_encoder_decoder", False):
+        raise ValueError(
+            f"{name} is an encoder-decoder ({config.model_type}); rolecall reads decoders "
+            "and BERT-like encoders"
+        )
+    quantised = getattr(config, "quantization_config", None)
+    if quantised is not None and "gguf" not in str(quantised).lower():
+        raise ValueError(
+            f"the weights of {name} are quantised, so heads cannot be cut out of them; "
+            "give the float checkpoint or a .gguf file"
+        )
+
+
+@contextmanager
+def readable(place: Place, part: str) -> Iterator[None]:
+    """Turns whatever transformers raises while it reads a part into one clear line."""
+    try:
+        yield
+    # What is raised depends on the file that is damaged: OSError, KeyError, SafetensorError ...
+    except Exception as error:
+        if Path(place.root).is_dir():
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ValueError(f"the {part} of {place.name} cannot be read: {reason}") from error
+        raise ValueError(_not_on_hub(place)) from error
+
+
+def _not_on_hub(place: Place) -> str:
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+    at = f" at revision {place.revision!r}" if place.revision else ""
+    where = (
+        "in the local cache, and HF_HUB_OFFLINE=1 forbids asking the hub"
+        if offline
+        else "on the hub, or the hub cannot be reached"
+    )
+    return f"no folder {place.root!r} here and no such model{at} {where}; {_NAMED_BY}"
+
+
+def _embedded() -> Place:
+    folder = Path(str(importlib.resources.files("rolecall.data"))) / "model"
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"this build of rolecall carries no model; {_NAMED_BY}")
+    return Place(root=str(folder), name="rolecall")
+
+
+def _require_folder(path: Path) -> None:
+    if not (path / "config.json").is_file():
+        raise ValueError(f"the folder {path} has no config.json; {_NAMED_BY}")
+    if not any(path.glob("*.safetensors")):
+        raise ValueError(f"the folder {path} has no weights (*.safetensors)")
+    if not any(path.glob("tokenizer*")) and not (path / "vocab.txt").is_file():
+        raise ValueError(f"the folder {path} has no tokenizer (tokenizer.json)")
+
+
+def _require_complete(module: Any, missing: Any, name: str) -> bool:
+    """Whether the output head was in the checkpoint; all else must have been."""
+    # What was not in the file has been drawn at random: fit for nothing.
+    body = f"{module.base_model_prefix}."
+    whole = module.base_model is module
+    lost = sorted(key for key in missing if whole or key.startswith(body))
+    lost = [key for key in lost if "pooler" not in key]
+    if lost:
+        raise ValueError(f"the weights of {name} lack {len(lost)} tensors, such as {lost[0]}")
+    return not whole and not missing
+
+
+def _unmarked(module: Any) -> Any:
+    """The module without the marks of a quantised file: GGUF weights are float once loaded."""
+    for owner, names in (
+        (module, ("hf_quantizer", "quantization_method", "is_quantized")),
+        (module.config, ("quantization_config", "_is_quantized")),
+    ):
+        for name in names:
+            if name in vars(owner):
+                delattr(owner, name)
+    return module
