@@ -27,7 +27,6 @@ from rolecall.analyses.models import Model
 from rolecall.analyses.score_table import RoleScores, Settings, join, score_role
 from rolecall.analyses.tables import write_table
 from rolecall.probes.accounts import standing
-from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Crafted, Example, Probe
 from rolecall.probes.contract import check_examples
 from rolecall.probes.registry import BUILT_IN, PluginWarning, find

@@ -199,6 +199,10 @@ def _permutation_test(
     return z, standard.max(axis=1), _tail(standard, z)
 
 
+def _tail(null: Float[np.ndarray, "permutation column"], seen: np.ndarray) -> np.ndarray:
+    return (1 + (null >= seen - 1e-9).sum(axis=0)) / (1 + len(null))
+
+
 def _table(
     reduced: Reduced, rows: tuple[LinkRow, ...], baseline: Baseline, settings: Settings
 ) -> pd.DataFrame:

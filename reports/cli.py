@@ -1,0 +1,79 @@
+"""The command `rolecall`: a group whose sub-commands are imported only when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "roles": (
+        "rolecall.reports.roles_command:roles",
+        "List the roles: definition, source, templates.",
+    ),
+    "data": (
+        "rolecall.reports.data_command:data",
+        "Show or export the crafted examples of a role.",
+    ),
+    "check": ("rolecall.reports.check_command:check", "Prove the hooks right on a model."),
+    "scan": ("rolecall.reports.scan_command:scan", "Score every head of a model for every role."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its sub-commands by dotted name and imports them when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the sub-commands, in the order a person would use them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The sub-command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        return getattr(importlib.import_module(module), name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing; writes the list of sub-commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rolecall")
+def cli() -> None:
+    """Call the role of every attention head, and say whether the model depends on it.
+
+    MODEL is a hub id, a folder in Hugging Face form or a .gguf file; without one, the small model
+    that comes with rolecall.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Nothing; runs the command line. A user's mistake is one line and exit code 2."""
+    warnings.showwarning = _show_warning
+    try:
+        code: Any = cli.main(args=arguments, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped; what was finished is kept and will not be run again", err=True)
+        sys.exit(130)
+    except (ValueError, OSError) as error:
+        click.echo(f"rolecall: {' '.join(str(error).split())}", err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show_warning(message: Any, category: type[Warning], *rest: Any) -> None:
+    if issubclass(category, UserWarning):
+        click.echo(f"rolecall: warning: {message}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The options that every command on a model shares, and how they become a model and a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+EMBEDDED = "embedded"
+
+_OPTIONS = (
+    click.argument("model", required=False),
+    click.option("--device", default="cpu", show_default=True, help="Where the model runs."),
+    click.option(
+        "--dtype",
+        default="float32",
+        show_default=True,
+        type=click.Choice(["float32", "bfloat16", "float16"]),
+        help="Precision of the weights; scores are summed in float32.",
+    ),
+    click.option(
+        "--bos/--no-bos",
+        default=None,
+        help="Put the start token first, or leave it out. [default: where the tokenizer has one]",
+    ),
+    click.option("--revision", help="Branch, tag or commit of a hub model."),
+)
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with MODEL, --device, --dtype, --bos/--no-bos and --revision."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def reader_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with --model and --bos/--no-bos, for what needs a tokenizer and no run."""
+    command = click.option("--bos/--no-bos", default=None, help="As in `scan`.")(command)
+    return click.option("--model", help="Whose tokenizer is used. [the embedded model]")(command)
+
+
+def open_reader(options: dict[str, Any]) -> Any:
+    """The model that `reader_options` name."""
+    return open_model({"device": "cpu", "dtype": "float32", "revision": None, **options})
+
+
+def open_model(options: dict[str, Any]) -> Any:
+    """The model that the shared options name (a `rolecall.analyses.models.Model`).
+
+    Raises:
+        ValueError: It cannot be found or read; the message says the way out.
+    """
+    from rolecall.analyses import load_model
+
+    bos = options["bos"]
+    return load_model(
+        options["model"],
+        device=options["device"],
+        dtype=options["dtype"],
+        bos="auto" if bos is None else bos,
+        revision=options["revision"],
+    )
+
+
+def run_folder(out: Path | None, name: str | None) -> Path:
+    """The folder a run goes to: --out, or one named after the model under `rolecall-out`."""
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"--out {out} is a file; name a folder")
+        return out
+    label = Path(name.rstrip("/")).name if name else EMBEDDED
+    safe = "".join(c if c.isalnum() or c in "-._" else "-" for c in label)
+    return Path("rolecall-out") / safe

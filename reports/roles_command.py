@@ -1,0 +1,53 @@
+"""`rolecall roles`: what roles there are, where they come from, how much data each has."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON, one object a role.")
+def roles(as_json: bool) -> None:
+    """List the roles: definition, source, number of templates."""
+    import json
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from rolecall.probes.registry import known
+    from rolecall.probes.toy import count_templates
+
+    rows = [
+        {
+            "role": probe.name,
+            "family": probe.family,
+            "definition": probe.definition,
+            "source": probe.source,
+            "score_kind": probe.score_kind,
+            "templates": count_templates(probe),
+            "task": probe.task is not None,
+            "no_task": probe.no_task or None,
+            "encoders_only": probe.needs_future,
+        }
+        for probe in known()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("role", "family", "definition", "source"):
+        table.add_column(name, no_wrap=name == "role", overflow="fold")
+    table.add_column("templates", justify="right")
+    table.add_column("task")
+    for row in rows:
+        only = " (encoders only)" if row["encoders_only"] else ""
+        task = "yes" if row["task"] else f"none: {row['no_task']}"
+        table.add_row(
+            row["role"],
+            row["family"],
+            f"{row['definition']}{only}",
+            row["source"],
+            str(row["templates"]),
+            task,
+        )
+    Console().print(table)

@@ -1,0 +1,49 @@
+"""`rolecall scan`: every head of a model scored for every role, with a map of each role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.progress import progress_bar
+
+
+@click.command()
+@model_options
+@click.option("--role", "roles", multiple=True, help="A role to score; may be given again. [all]")
+@click.option("-n", "n", default=96, show_default=True, help="Examples a role, about.")
+@click.option("--seed", default=0, show_default=True, help="Of the examples and the resampling.")
+@click.option("--out", type=click.Path(path_type=Path), help="Run folder. [rolecall-out/NAME]")
+@click.option("--figures/--no-figures", default=True, help="Draw a layer × head map of each role.")
+def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options: Any) -> None:
+    """Score every head of MODEL for every role.
+
+    Writes evidence/, scores.parquet, manifest.json and figures/ to the run folder, and prints the
+    leading heads of each role. What is there already, for the same model and data, is kept.
+    """
+    from rolecall.analyses.scan import scan as scan_model
+    from rolecall.probes.registry import find
+    from rolecall.reports.heatmap import role_heatmap
+    from rolecall.reports.saving import save_figure
+    from rolecall.reports.top_heads import print_top_heads
+
+    figures = options.pop("figures")
+    find(roles)  # a misspelt role should not cost the loading of a model
+    folder = run_folder(out, options["model"])
+    with progress_bar("tokens") as told:
+        model = open_model(options)
+        result = scan_model(model, roles, n=n, seed=seed, out=folder, progress=told)
+        names = list(result.scores["role"].unique()) if figures else []
+        for done, role in enumerate(names):
+            told(f"drawing {role}"[:18], done, len(names))
+            rows = result.scores[result.scores["role"] == role]
+            save_figure(
+                role_heatmap(result.scores, role), rows, folder / "figures" / f"scores-{role}"
+            )
+    console = Console()
+    print_top_heads(result.scores, result.manifest, console)
+    console.print(f"\nWritten to {folder}/", highlight=False)
