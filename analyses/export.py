@@ -1,4 +1,4 @@
-"""A role's examples and task items as JSON lines, for recomputing a number without us (design §7)."""
+"""Examples and task items as JSON lines, for recomputing a number without us (design §7)."""
 
 from __future__ import annotations
 
