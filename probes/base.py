@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from rolecall.probes.aligner import Aligner
@@ -109,12 +109,14 @@ class Task:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
+@runtime_checkable
 class DatasetFunction(Protocol):
     """Makes a role's examples for one tokenizer: about `n` of them, the same for the same seed."""
 
     def __call__(self, aligner: Aligner, *, n: int, seed: int) -> Crafted: ...  # noqa: D102
 
 
+@runtime_checkable
 class TaskFunction(Protocol):
     """Makes a role's task for one tokenizer: about `n` items, the same for the same seed."""
 
