@@ -46,6 +46,8 @@ def best_account(rows: Sequence[LinkRow], accounts: Sequence[str], *, seed: int)
         here = half == side
         chooser = ~here if (~here).any() else here
         name = _choose(rows, accounts, chooser, weight)
+        if _mean(rows, name, here, weight) < _mean(rows, EVEN, here, weight):
+            name = EVEN  # what the choice found was an accident of its half
         names.append(name)
         scores = account_scores(rows, name)
         value[here] = scores[here]
@@ -78,8 +80,16 @@ def _choose(
             names += [f"offset {offset:+d}" for offset, _ in seen.most_common(5)]
         else:
             names.append(account)
-    means = [np.average(account_scores(rows, n)[chooser], weights=weight[chooser]) for n in names]
-    return names[int(np.argmax(means))]
+    return names[int(np.argmax([_mean(rows, name, chooser, weight) for name in names]))]
+
+
+def _mean(
+    rows: Sequence[LinkRow],
+    name: str,
+    use: Bool[np.ndarray, " link"],
+    weight: Float[np.ndarray, " link"],
+) -> float:
+    return float(np.average(account_scores(rows, name)[use], weights=weight[use]))
 
 
 def _weights(rows: Sequence[LinkRow]) -> Float[np.ndarray, " link"]:
