@@ -1,0 +1,72 @@
+"""The embedded model's tokenizer: byte-level BPE whose common words are one token.
+
+Rare words stay out of its training text, so they come apart into pieces, as rare words do in real
+tokenizers.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from rolecall.data.grammar import AGREEING, PLURAL, PREPOSITIONS, PRONOUNS, SINGULAR, document
+from rolecall.data.lexicon import entries, forms
+
+BOS, EOS = "<bos>", "<eos>"
+VOCAB = 2016
+WEIGHT = 100
+# a word with its blank, or one mark: `."` must stay two tokens, or quotes would have no token
+FUNCTION = (*chain(*AGREEING.values(), *PRONOUNS.values()), *SINGULAR, *PLURAL, *PREPOSITIONS)
+PIECE = r"Ġ?[A-Za-z]+|Ġ?[^A-Za-zĠ]"
+
+
+def train_tokenizer(seed: int, vocab: int = VOCAB, texts: int = 3000) -> PreTrainedTokenizerFast:
+    """A tokenizer trained on the grammar's text, which puts one BOS before every text.
+
+    Args:
+        seed: fixes the text.
+        vocab: number of tokens.
+        texts: number of documents read.
+    """
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False),
+            pre_tokenizers.Split(Regex(PIECE), "isolated"),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab,
+        special_tokens=[BOS, EOS],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    bpe.train_from_iterator(_text(seed, texts), trainer)
+    bpe.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(trim_offsets=True),
+            processors.TemplateProcessing(
+                single=f"{BOS} $A",
+                pair=f"{BOS} $A {BOS} $B:1",
+                special_tokens=[(BOS, bpe.token_to_id(BOS))],
+            ),
+        ]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe, bos_token=BOS, eos_token=EOS, pad_token=EOS, model_max_length=256
+    )
+
+
+def _text(seed: int, texts: int) -> Iterator[str]:
+    """Yields documents without their rare words, then every common word many times over."""
+    rare = {entry.word for entry in entries("rare")}
+    known = re.compile(rf"\b({'|'.join(sorted(rare))})\b")
+    for number in range(texts):
+        yield known.sub("", document(f"{seed}:words:{number}"))
+    common = [form for form, _ in forms() if form not in rare]
+    for form in common + [text for word in FUNCTION for text in (word, word.capitalize())]:
+        yield " ".join([form] * WEIGHT)
