@@ -93,8 +93,8 @@ def _mean(
 
 
 def _weights(rows: Sequence[LinkRow]) -> Float[np.ndarray, " link"]:
-    count = Counter(row.example for row in rows)
-    return np.array([1 / count[row.example] for row in rows])
+    count = Counter(row.version for row in rows)
+    return np.array([1 / count[row.version] for row in rows])
 
 
 def _halves(templates: Sequence[str], seed: int) -> np.ndarray:

@@ -51,6 +51,11 @@ class LinkRow:
     frequency: bool | None
     chance: float
 
+    @property
+    def version(self) -> int:
+        """A number for its example that an original and its twin do not share."""
+        return 2 * self.example + self.twin
+
 
 @dataclass(frozen=True)
 class Block:
@@ -72,13 +77,13 @@ class Block:
     rivals: Float[np.ndarray, "link head rival"]
     has_rival: Bool[np.ndarray, "link rival"]
 
-    def example(self) -> Int[np.ndarray, " link"]:
-        """Each link's example."""
+    def pair(self) -> Int[np.ndarray, " link"]:
+        """Each link's number of an original and its twin together."""
         return np.array([row.example for row in self.rows])
 
-    def twin(self) -> Bool[np.ndarray, " link"]:
-        """Which links stand in a twin."""
-        return np.array([row.twin for row in self.rows])
+    def version(self) -> Int[np.ndarray, " link"]:
+        """Each link's example, an original and its twin apart."""
+        return np.array([row.version for row in self.rows])
 
 
 class EvidenceWriter:

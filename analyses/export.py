@@ -38,12 +38,17 @@ def task_of(model: Model, role: str, *, n: int, seed: int) -> Task:
 
 
 def example_lines(crafted: Crafted) -> list[str]:
-    """One JSON object an example: token ids, template, words, links, and the twin if it has one."""
-    return [json.dumps(_example(example)) for example in crafted.examples]
+    """One JSON object an example, a twin right behind its original."""
+    versions = [
+        version
+        for example in crafted.examples
+        for version in ((example,) if example.twin is None else (example, example.twin))
+    ]
+    return [json.dumps(_example(version)) for version in versions]
 
 
 def _example(example: Example) -> dict[str, Any]:
-    line: dict[str, Any] = {
+    return {
         "token_ids": list(example.token_ids),
         "template": example.template,
         "words": [list(word) for word in example.words],
@@ -56,9 +61,6 @@ def _example(example: Example) -> dict[str, Any]:
             for link in example.links
         ],
     }
-    if example.twin is not None:
-        line["twin"] = _example(example.twin)
-    return line
 
 
 def item_lines(task: Task) -> list[str]:

@@ -14,13 +14,24 @@ from jaxtyping import Float, Int
 Weights = Float[np.ndarray, "resample example"]
 
 
-def cluster_weights(templates: Sequence[str], *, n_resamples: int, seed: int) -> Weights:
+def cluster_weights(
+    templates: Sequence[str], pairs: Sequence[int] | None = None, *, n_resamples: int, seed: int
+) -> Weights:
     """How often each resample draws each example: templates first, then examples within them.
 
-    Each row sums to about the number of examples. With fewer than two templates there is nothing
-    to resample over, and no interval should be given.
+    Examples with the same number in `pairs` (an original and its twin) are drawn together. With
+    fewer than two templates there is nothing to resample over, and no interval should be given.
     """
-    names, code = np.unique(np.asarray(templates), return_inverse=True)
+    _, first, unit = np.unique(
+        np.arange(len(templates)) if pairs is None else pairs,
+        return_index=True,
+        return_inverse=True,
+    )
+    return _unit_weights(np.asarray(templates)[first], n_resamples=n_resamples, seed=seed)[:, unit]
+
+
+def _unit_weights(templates: np.ndarray, *, n_resamples: int, seed: int) -> Weights:
+    names, code = np.unique(templates, return_inverse=True)
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=n_resamples)
     weights = np.zeros((n_resamples, len(code)))
@@ -42,7 +53,7 @@ def resampled_means(
 
 
 def choices(
-    example: Int[np.ndarray, " link"],
+    pair: Int[np.ndarray, " link"],
     n_rivals: Int[np.ndarray, " link"],
     *,
     n_permutations: int,
@@ -50,10 +61,10 @@ def choices(
 ) -> Int[np.ndarray, "permutation link"]:
     """Which span each permutation takes for the target: 0 the target itself, k the k-th rival.
 
-    Links of one example share their draw, so that what they have in common (one attention map, one
-    distance) is permuted as a whole. Each example's draws depend on the seed and its number alone,
-    so the result does not depend on how links come in blocks.
+    Links of one example and its twin share their draw, so that what they have in common (one
+    attention map, one distance) is permuted as a whole. The draws depend on the seed and the
+    pair's number alone, so the result does not depend on how links come in blocks.
     """
-    names, code = np.unique(example, return_inverse=True)
+    names, code = np.unique(pair, return_inverse=True)
     draws = np.stack([np.random.default_rng([seed, n]).random(n_permutations) for n in names])
     return np.floor(draws[code].T * (n_rivals + 1)).astype(np.int64)

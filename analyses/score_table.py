@@ -41,10 +41,11 @@ class Reduced:
 
     Attributes:
         templates: Each example's template.
+        pairs: Each example's number, shared by an original and its twin.
         score: Mean mass or hit over the links.
         off: The same over links where the best simpler account points elsewhere.
         baseline: That account's score, the same for every head.
-        contrast: Mass on the target minus the mean over rivals, over the example and its twin.
+        contrast: Mass on the target minus the mean over rivals.
         sink: Mass on the first position and special tokens.
         mass: Mean mass, whatever the role's kind of score.
         permuted: The mean mass on the target where there are rivals, then for each permutation
@@ -52,6 +53,7 @@ class Reduced:
     """
 
     templates: tuple[str, ...]
+    pairs: tuple[int, ...]
     score: PerExample
     off: PerExample
     baseline: Float[np.ndarray, "example one"]
@@ -122,10 +124,12 @@ def _reduce(evidence: Evidence, probe: Probe, baseline: Baseline, settings: Sett
         permuted = permuted + _permuted_sum(block, settings)
         at += len(block.rows)
     order = np.argsort(np.concatenate([numbers for numbers, _, _ in parts]), kind="stable")
+    versions = np.concatenate([numbers for numbers, _, _ in parts])[order]
     templates = [t for _, names, _ in parts for t in names]
     joined = {k: np.concatenate([p[k] for _, _, p in parts])[order] for k in parts[0][2]}
     return Reduced(
         templates=tuple(templates[i] for i in order),
+        pairs=tuple(int(version) // 2 for version in versions),
         permuted=np.asarray(permuted) / len(order),
         **joined,
     )
@@ -134,23 +138,21 @@ def _reduce(evidence: Evidence, probe: Probe, baseline: Baseline, settings: Sett
 def _reduce_block(
     block: Block, kind: str, baseline: Baseline, span: slice
 ) -> tuple[Int[np.ndarray, " example"], list[str], dict[str, np.ndarray]]:
-    numbers, example = np.unique(block.example(), return_inverse=True)
-    twin = block.twin()
-    original = ~twin
+    numbers, example = np.unique(block.version(), return_inverse=True)
+    every = np.ones(len(example), dtype=bool)
     value = block.mass if kind == "mass" else block.hit
-    off = original & ~baseline.right[span]
     count = block.has_rival.sum(axis=1)
     rivals = block.rivals.sum(axis=2) / np.maximum(count, 1)[:, None]
     contrast = block.mass - rivals
     means = {
-        "score": _mean(value, example, original),
-        "off": _mean(value, example, off),
-        "baseline": _mean(baseline.value[span][:, None], example, original),
+        "score": _mean(value, example, every),
+        "off": _mean(value, example, ~baseline.right[span]),
+        "baseline": _mean(baseline.value[span][:, None], example, every),
         "contrast": _mean(contrast, example, count > 0),
-        "sink": _mean(block.sink, example, original),
-        "mass": _mean(block.mass, example, original),
+        "sink": _mean(block.sink, example, every),
+        "mass": _mean(block.mass, example, every),
     }
-    template = {row.example: row.template for row in block.rows}
+    template = {row.version: row.template for row in block.rows}
     return numbers, [template[n] for n in numbers], means
 
 
@@ -168,15 +170,15 @@ def _mean(
 
 def _permuted_sum(block: Block, settings: Settings) -> Float[np.ndarray, "p head"]:
     """Sum over the block's examples of the mean mass: as it is, then for each permutation."""
-    example, count = block.example(), block.has_rival.sum(axis=1)
-    use = ~block.twin() & (count > 0)
+    count = block.has_rival.sum(axis=1)
+    use = count > 0
     if not use.any():
         return np.zeros((1 + settings.n_permutations, block.mass.shape[1]))
     drawn = choices(
-        example[use], count[use], n_permutations=settings.n_permutations, seed=settings.seed
+        block.pair()[use], count[use], n_permutations=settings.n_permutations, seed=settings.seed
     )
     drawn = np.concatenate([np.zeros_like(drawn[:1]), drawn])
-    _, code, size = np.unique(example[use], return_inverse=True, return_counts=True)
+    _, code, size = np.unique(block.version()[use], return_inverse=True, return_counts=True)
     weight = (1.0 / size[code]).astype(np.float32)
     total = ((drawn == 0) * weight).astype(np.float32) @ block.mass[use]
     for k in range(block.rivals.shape[2]):
@@ -211,7 +213,7 @@ def _table(
     margin = reduced.score - reduced.baseline
     table = pd.DataFrame({"score": score})
     weights = cluster_weights(
-        reduced.templates, n_resamples=settings.n_resamples, seed=settings.seed
+        reduced.templates, reduced.pairs, n_resamples=settings.n_resamples, seed=settings.seed
     )
 
     def quantile(values: PerExample, q: float) -> np.ndarray:
@@ -219,12 +221,11 @@ def _table(
             return np.full(values.shape[1], np.nan)
         return np.nanquantile(resampled_means(values, weights), q, axis=0)
 
-    originals = [row for row in rows if not row.twin]
     sink = np.nanmean(reduced.sink, axis=0)
     return table.assign(
         ci_low=quantile(reduced.score, 0.025),
         ci_high=quantile(reduced.score, 0.975),
-        chance=_even(originals),
+        chance=_even(rows),
         baseline=float(reduced.baseline.mean()),
         baseline_name=baseline.name,
         margin=margin.mean(axis=0),
@@ -236,16 +237,16 @@ def _table(
         consistency=_consistency(margin, reduced.templates),
         off_baseline=_mean_known(reduced.off),
         sink=sink,
-        sink_adjusted=_sink_adjusted(np.nanmean(reduced.mass, axis=0), sink, originals),
-        n_links=len(originals),
+        sink_adjusted=_sink_adjusted(np.nanmean(reduced.mass, axis=0), sink, rows),
+        n_links=len(rows),
         n_examples=len(reduced.templates),
         n_templates=n_templates,
     )
 
 
-def _even(rows: list[LinkRow]) -> float:
-    frame = pd.DataFrame({"example": [r.example for r in rows], "chance": [r.chance for r in rows]})
-    return float(frame.groupby("example")["chance"].mean().mean())
+def _even(rows: tuple[LinkRow, ...]) -> float:
+    frame = pd.DataFrame({"version": [r.version for r in rows], "chance": [r.chance for r in rows]})
+    return float(frame.groupby("version")["chance"].mean().mean())
 
 
 def _mean_known(values: PerExample) -> np.ndarray:
@@ -259,7 +260,7 @@ def _consistency(margin: PerExample, templates: tuple[str, ...]) -> np.ndarray:
     return (means > 0).mean(axis=0).to_numpy()
 
 
-def _sink_adjusted(mass: np.ndarray, sink: np.ndarray, rows: list[LinkRow]) -> np.ndarray:
+def _sink_adjusted(mass: np.ndarray, sink: np.ndarray, rows: tuple[LinkRow, ...]) -> np.ndarray:
     """Mass outside the sink; null where the target is the sink, or hardly anything is left."""
     if any(0 in row.target for row in rows):
         return np.full(len(mass), np.nan)

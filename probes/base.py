@@ -45,7 +45,8 @@ class Example:
         words: Positions of every word that could be attended to, special tokens left out.
         links: At least one.
         twin: The same text with one thing changed so that the right key moves; same length and
-            the same number of links, in the same order, as here.
+            the same number of links, in the same order, as here. It is scored as an example of
+            its own, and resampled together with this one.
     """
 
     token_ids: tuple[int, ...]

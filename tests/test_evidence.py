@@ -35,9 +35,14 @@ def test_the_same_numbers_give_the_same_bytes(tmp_path):
 
 def test_a_run_that_breaks_off_leaves_no_file_that_reads_as_whole(tmp_path):
     path = tmp_path / "made_up.parquet"
-    with pytest.raises(KeyboardInterrupt), EvidenceWriter(path, [(0, 0)], {}) as writer:
-        writer.append(random_block([link_row(0, template="t")], n_heads=1, n_rivals=1, seed=0))
-        raise KeyboardInterrupt
+
+    def break_off():
+        with EvidenceWriter(path, [(0, 0)], {}) as writer:
+            writer.append(random_block([link_row(0, template="t")], n_heads=1, n_rivals=1, seed=0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        break_off()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -49,10 +49,9 @@ def test_specificity_is_target_minus_rivals_over_example_and_twin(tmp_path):
     block = random_block(some_rows(twins=True), n_heads=6, n_rivals=2, seed=4)
     table = scored(tmp_path, block)
     contrast = pd.DataFrame(block.mass - block.rivals.mean(axis=2))
-    by_hand = contrast.groupby(block.example()).mean().mean()
+    by_hand = contrast.groupby(block.version()).mean().mean()
     np.testing.assert_allclose(table["specificity"], by_hand, atol=1e-6)
-    twin = block.twin()
-    score = pd.DataFrame(block.mass[~twin]).groupby(block.example()[~twin]).mean().mean()
+    score = pd.DataFrame(block.mass).groupby(block.version()).mean().mean()
     np.testing.assert_allclose(table["score"], score, atol=1e-6)
 
 
@@ -120,6 +119,12 @@ def test_the_bootstrap_resamples_templates_then_examples():
     assert means.min() >= 0.0
     assert means.max() <= 2.0
     assert means.std() > 0.1, "examples within a template are drawn anew"
+
+
+def test_an_original_and_its_twin_are_drawn_together():
+    weights = cluster_weights(["a", "a", "b", "b"], [0, 0, 1, 1], n_resamples=50, seed=0)
+    assert (weights[:, 0] == weights[:, 1]).all()
+    assert (weights[:, 2] == weights[:, 3]).all()
 
 
 def test_an_interval_covers_the_truth_about_as_often_as_it_says():

@@ -9,11 +9,20 @@ import torch
 
 from rolecall.analyses.tables import SCHEMAS, plain, read_json, read_table, write_json, write_table
 
-DESIGN = (
-    "role family layer head kv_group score_kind score ci_low ci_high chance baseline baseline_name "
-    "margin margin_low specificity specificity_low consistency off_baseline sink sink_adjusted "
-    "p_value p_max q_value n_links n_examples n_templates"
-).split()
+DESIGN = [
+    *("role", "family", "layer", "head", "kv_group", "score_kind", "score", "ci_low", "ci_high"),
+    *("chance", "baseline", "baseline_name", "margin", "margin_low", "specificity"),
+    *(
+        "specificity_low",
+        "consistency",
+        "off_baseline",
+        "sink",
+        "sink_adjusted",
+        "p_value",
+        "p_max",
+    ),
+    *("q_value", "n_links", "n_examples", "n_templates"),
+]
 
 
 def two_rows():
@@ -69,7 +78,7 @@ def test_c55_numpy_torch_and_nan_become_strict_json(tmp_path):
 
 
 def test_a_folder_that_is_no_run_is_named(tmp_path):
-    with pytest.raises(ValueError, match="is missing: is .* a run folder"):
+    with pytest.raises(ValueError, match=r"is missing: is .* a run folder"):
         read_json(tmp_path / "manifest.json")
 
 
