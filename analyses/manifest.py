@@ -59,6 +59,7 @@ class Manifest:
             "definition": probe.definition,
             "source": probe.source,
             "score_kind": probe.score_kind,
+            "task": getattr(probe.task, "__name__", None),
             "no_task": probe.no_task or None,
             "dataset_hash": digest(data.examples),
             "used": len(data.examples),

@@ -84,7 +84,7 @@ def score_role(
     """One role's rows of the scores table; `group_size` query heads share a KV group."""
     rows = evidence.rows()
     baseline = best_account(rows, probe.accounts, seed=settings.seed)
-    reduced = _reduce(evidence, probe, baseline, settings)
+    reduced = reduce_evidence(evidence, probe.score_kind, baseline, settings)
     table = _table(reduced, rows, baseline, settings)
     heads = np.array(evidence.heads)
     z, highest, p_value = _permutation_test(reduced)
@@ -114,13 +114,16 @@ def join(roles: Mapping[str, RoleScores]) -> pd.DataFrame:
     return table
 
 
-def _reduce(evidence: Evidence, probe: Probe, baseline: Baseline, settings: Settings) -> Reduced:
+def reduce_evidence(
+    evidence: Evidence, score_kind: str, baseline: Baseline, settings: Settings
+) -> Reduced:
+    """A role's evidence, link by link reduced to examples, originals and twins alike."""
     parts: list[tuple[np.ndarray, list[str], dict[str, np.ndarray]]] = []
     permuted: np.ndarray | float = 0.0
     at = 0
     for block in evidence.blocks():
         span = slice(at, at + len(block.rows))
-        parts.append(_reduce_block(block, probe.score_kind, baseline, span))
+        parts.append(_reduce_block(block, score_kind, baseline, span))
         permuted = permuted + _permuted_sum(block, settings)
         at += len(block.rows)
     order = np.argsort(np.concatenate([numbers for numbers, _, _ in parts]), kind="stable")
