@@ -4,7 +4,9 @@ The public names are imported when they are first asked for, so that importing t
 nothing: torch and transformers come with the first model.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +21,17 @@ _HOME = {
 }
 
 __all__ = ["Finding", "Model", "check", "load_model"]
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        # `check` is both a file and the function in it. The import system would set the name to
+        # the module as soon as anyone imports from the file; the name is the function's.
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -10,15 +10,15 @@ import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
+from rolecall.analyses.forward import evaluating, real_positions, run_body
 from rolecall.analyses.models import Model
 
 PatternVisit = Callable[[int, Float[Tensor, "batch head query key"]], None]
 ZVisit = Callable[[int, Float[Tensor, "batch pos head d_head"]], None]
 
-# How far a row of a pattern may be from 1: what rounding to the model's type explains.
 ROW_LIMIT = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+"""How far a row of a pattern may be from 1: what rounding to the model's type explains."""
 
 
 def read_patterns(
@@ -30,23 +30,24 @@ def read_patterns(
 ) -> None:
     """Calls `visit(layer, pattern)` for each layer with a pattern, in order, as it is made.
 
-    The pattern is a float32 copy: what `visit` does to it changes nothing. No logits are computed.
+    Patterns come in float32, and no logits are computed.
 
     Args:
         model: Read in eval mode and without gradients, then put back.
         token_ids: A batch; padding, if any, stands on the right.
-        visit: Reduces the pattern; keeping every one of them fills the memory.
+        visit: Reduces the pattern and does not write into it; keeping them all fills the memory.
         lengths: Tokens of each example that are real. Padding is told by them, never by its id.
 
     Raises:
         ValueError: Ids the model does not have; attention that is not eager; a layer that gave
-            no pattern, or one whose rows do not sum to 1 (with layer, head and example).
+            no pattern, or one whose rows do not sum to 1 (with layer, head and example); a
+            `visit` that wrote into its pattern.
     """
 
     def see(layer: int, raw: Tensor) -> None:
-        pattern = raw.detach().to(torch.float32, copy=True)
+        pattern = raw.detach().to(torch.float32)
         require_rows(pattern, layer=layer, limit=ROW_LIMIT[model.dtype], lengths=lengths)
-        visit(layer, pattern)
+        _show(visit, layer, pattern)
 
     points = {layer: model.attention(layer).hook_pattern for layer in model.pattern_layers}
     _read(model, token_ids, points=points, see=see, lengths=lengths)
@@ -61,17 +62,19 @@ def read_z(
 ) -> None:
     """Calls `visit(layer, z)`, what each head hands to `W_O`, as `read_patterns` does.
 
-    `z` is a copy in the model's own type.
+    `z` comes in the model's own type.
     """
 
     def see(layer: int, raw: Tensor) -> None:
-        z = raw.detach().clone()
-        if z.ndim == 3:
-            z = rearrange(z, "batch pos (head d_head) -> batch pos head d_head", head=model.n_heads)
-        visit(layer, z)
+        _show(visit, layer, split_heads(raw.detach(), model.n_heads))
 
     points = {layer: model.attention(layer).o.hook_in for layer in model.pattern_layers}
     _read(model, token_ids, points=points, see=see, lengths=lengths)
+
+
+def split_heads(z: Tensor, n_heads: int) -> Float[Tensor, "batch pos head d_head"]:
+    """What enters the output projection, head by head."""
+    return rearrange(z, "batch pos (head d_head) -> batch pos head d_head", head=n_heads)
 
 
 def require_rows(
@@ -100,58 +103,14 @@ def require_rows(
     )
 
 
-def real_positions(lengths: Int[Tensor, " batch"], *, width: int) -> Tensor:
-    """True where a token is real, [batch pos], for right-padded sequences of these lengths."""
-    positions = torch.arange(width, device=lengths.device)
-    return rearrange(positions, "pos -> 1 pos") < rearrange(lengths, "batch -> batch 1")
-
-
-def run_body(
-    model: Model,
-    token_ids: Int[Tensor, "batch pos"],
-    lengths: Int[Tensor, " batch"] | None = None,
-) -> Any:
-    """The hooked network's output before its head, hooks firing on the way."""
-    require_ids(model, token_ids)
-    body = model.body()
-    ids = token_ids.to(model.device)
-    arguments: dict[str, Any] = {}
-    if isinstance(body, PreTrainedModel):
-        arguments["use_cache"] = False
-    if lengths is not None:
-        mask = real_positions(lengths.to(model.device), width=ids.shape[1])
-        arguments["attention_mask"] = mask.long()
-    return body(ids, **arguments)
-
-
-def require_ids(model: Model, token_ids: Int[Tensor, "batch pos"]) -> None:
-    """Raises a ValueError for an id without embedding, no token at all, or too long an input."""
-    if token_ids.numel() == 0:
-        raise ValueError("there are no tokens to run the model on")
-    low, high = (int(bound) for bound in token_ids.aminmax())
-    if low < 0 or high >= model.d_vocab:
-        wrong = low if low < 0 else high
-        raise ValueError(f"token id {wrong} is outside the vocabulary of {model.d_vocab} ids")
-    if token_ids.shape[1] > model.n_ctx:
+def require_eager(model: Model) -> None:
+    """Raises a ValueError where attention would be computed without its pattern."""
+    kind = getattr(getattr(model.bridge.original_model, "config", None), "_attn_implementation", "")
+    if kind not in ("", None, "eager"):
         raise ValueError(
-            f"length {token_ids.shape[1]} is past the model's context of {model.n_ctx}; "
-            "use shorter inputs"
+            f"patterns are made only by eager attention, and {model.name} is set to {kind!r}; "
+            "call set_attn_implementation('eager') on the bridged model"
         )
-
-
-@contextmanager
-def evaluating(*modules: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients inside; each part's training mode is put back afterwards."""
-    # Flags are set one by one: `eval()` would not bring back a part that was frozen by itself.
-    training = [part for module in modules for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 @contextmanager
@@ -167,13 +126,14 @@ def hooked(hooks: Mapping[nn.Module, Callable[..., Any]]) -> Iterator[None]:
             handle.remove()
 
 
-def require_eager(model: Model) -> None:
-    """Raises a ValueError where attention would be computed without its pattern."""
-    kind = getattr(getattr(model.bridge.original_model, "config", None), "_attn_implementation", "")
-    if kind not in ("", None, "eager"):
+def _show(visit: Callable[[int, Any], None], layer: int, seen: Tensor) -> None:
+    # The model goes on to use this tensor. A copy would cost more than the check.
+    before = seen._version
+    visit(layer, seen)
+    if seen._version != before:
         raise ValueError(
-            f"patterns are made only by eager attention, and {model.name} is set to {kind!r}; "
-            "call set_attn_implementation('eager') on the bridged model"
+            f"what was read in layer {layer} was written into, which changes the model's run; "
+            "work on a copy"
         )
 
 
@@ -198,10 +158,10 @@ def _read(
     hooks = {point: at(layer) for layer, point in points.items()}
     with evaluating(model.bridge.original_model), hooked(hooks):
         run_body(model, token_ids, lengths)
-    wrong = {layer: times for layer, times in fired.items() if times != 1}
+    wrong = [(layer, times) for layer, times in fired.items() if times != 1]
     if wrong:
-        layer, times = next(iter(wrong.items()))
+        layer, times = wrong[0]
         raise ValueError(
             f"the hook in layer {layer} of {model.name} fired {times} times in one forward pass "
-            "instead of once; heads of this architecture cannot be read"
+            "instead of once; the heads of this architecture cannot be read"
         )

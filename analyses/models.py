@@ -96,6 +96,13 @@ class Model:
         """The hooked attention module of a layer."""
         return self.bridge.blocks[layer].attn
 
+    def attention_output(self, layer: int) -> nn.Module:
+        """The hook at which the sum of the heads and `b_O` can be seen, before any norm."""
+        attention = self.attention(layer)
+        # BERT and Bloom add the residual inside their attention module.
+        inside = not self.causal or self.bridge.cfg.architecture.startswith("Bloom")
+        return attention.o.hook_out if inside else attention.hook_out
+
     def W_Q(self, layer: int) -> Float[Tensor, "head d_model d_head"]:
         """Query weights."""
         return self.attention(layer).W_Q
@@ -183,9 +190,7 @@ def load_model(
     if isinstance(source, PreTrainedModel):
         opened = _in_memory(source, tokenizer)
     elif source is None or isinstance(source, str | os.PathLike):
-        opened = open_source(
-            source, dtype=_dtype(dtype), revision=revision, tokenizer=tokenizer
-        )
+        opened = open_source(source, dtype=_dtype(dtype), revision=revision, tokenizer=tokenizer)
         opened.module.to(_device(device))
     else:
         raise ValueError(
@@ -254,7 +259,11 @@ def _without_head(module: Any) -> Any:
 
     def adjust(adapter: Any) -> None:
         parts = adapter.component_mapping
-        for head in ("mlm_head", "unembed", *(() if adapter.cfg.attention_dir == "causal" else ("ln_final",))):
+        for head in (
+            "mlm_head",
+            "unembed",
+            *(() if adapter.cfg.attention_dir == "causal" else ("ln_final",)),
+        ):
             parts.pop(head, None)
         for part in parts.values():
             part.name = part.name.removeprefix(prefix)
@@ -266,9 +275,7 @@ def _assemble(
     bridge: TransformerBridge, opened: Opened, *, bos: BosPolicy, processing: str
 ) -> Model:
     cfg = bridge.cfg
-    layers = tuple(
-        layer for layer, block in enumerate(bridge.blocks) if "attn" in block._modules
-    )
+    layers = tuple(layer for layer, block in enumerate(bridge.blocks) if "attn" in block._modules)
     if not layers:
         raise ValueError(f"{opened.name} ({cfg.architecture}) has no softmax attention to read")
     weight = next(bridge.original_model.parameters())

@@ -48,7 +48,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Place:
-    """Where transformers finds a model: a folder or hub id, and the GGUF file in it if it is one."""
+    """Where transformers finds a model: a folder or hub id, and which GGUF file in it, if any."""
 
     root: str
     name: str
