@@ -32,8 +32,28 @@ SCORES = pa.schema(
     + [(name, WHOLE) for name in ("n_links", "n_examples", "n_templates")]
 )
 
-SCHEMAS: dict[str, pa.Schema] = {"scores": SCORES}
-SORTED_BY: dict[str, list[str]] = {"scores": ["role", "layer", "head"]}
+EFFECTS = pa.schema(
+    [("task", TEXT), ("layer", WHOLE), ("head", WHOLE), ("kv_group", WHOLE)]
+    + [("ablation", TEXT), ("metric", TEXT)]
+    + [
+        (name, REAL)
+        for name in (
+            *("clean", "total", "total_low", "total_high", "direct", "indirect", "self_repair"),
+            *("p_value", "p_max", "q_value", "generic_damage"),
+        )
+    ]
+    + [("n_items", WHOLE)]
+    # Design §6 ends here.
+    + [("heads", TEXT), ("direct_low", REAL), ("direct_high", REAL), ("direct_exact", FLAG)]
+    + [(name, REAL) for name in ("kl", "damage_low", "damage_high", "per_damage")]
+    + [("clean_accuracy", REAL), ("control", REAL), ("interpretable", FLAG), ("replaced_by", TEXT)]
+)
+
+SCHEMAS: dict[str, pa.Schema] = {"scores": SCORES, "effects": EFFECTS}
+SORTED_BY: dict[str, list[str]] = {
+    "scores": ["role", "layer", "head"],
+    "effects": ["task", "ablation", "layer", "head", "kv_group", "heads"],
+}
 
 
 def write_table(folder: Path, name: str, rows: pd.DataFrame) -> Path:
