@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rolecall.analyses.check import Finding, check
     from rolecall.analyses.models import Model, load_model
+    from rolecall.analyses.scan import ScanResult, scan
 
 _HOME = {
     "Finding": "check",
     "Model": "models",
     "check": "check",
     "load_model": "models",
+    "scan": "scan",
+    "ScanResult": "scan",
 }
 
-__all__ = ["Finding", "Model", "check", "load_model"]
+__all__ = ["Finding", "Model", "ScanResult", "check", "load_model", "scan"]
 
 
 class _Package(ModuleType):
