@@ -1,0 +1,68 @@
+"""Coreference heads: from a pronoun or a name to who is meant, and in encoders back."""
+
+from __future__ import annotations
+
+from rolecall.data.templates import templates
+from rolecall.probes.aligner import Aligner
+from rolecall.probes.base import Crafted, Task, probe
+from rolecall.probes.choice import crafted, task
+from rolecall.probes.sentences import sentences
+from rolecall.probes.text import aligned
+
+SOURCE = "Clark et al. 2019, arXiv 1906.04341, section 4.3 and table 2"
+
+
+def pronoun(aligner: Aligner, *, n: int, seed: int) -> Task:
+    """Whether the pronoun has the gender of the one it stands for.
+
+    >>> from rolecall.probes.toy import toy_aligner
+    >>> aligner = toy_aligner()
+    >>> item = pronoun(aligner, n=1, seed=0).items[0]
+    >>> aligner.tokenizer.decode(item.token_ids[1:])
+    'Steven sang because'
+    >>> aligner.tokenizer.convert_ids_to_tokens([item.answer, item.foil])
+    ['he', 'she']
+    """
+    return task(aligner, "pronoun", crafted("coreference_task", n=n, seed=seed))
+
+
+@probe(
+    family="coreference",
+    source=SOURCE,
+    score="hit",
+    accounts=("offset", "nearest", "first", "same_word", "frequency"),
+    task=pronoun,
+)
+def coreference(aligner: Aligner, *, n: int, seed: int) -> Crafted:
+    """Attends from a pronoun to its antecedent, or from a name to its earlier mention.
+
+    Another person stands beside; in the twin the two have changed places.
+
+    >>> from rolecall.probes.toy import toy_aligner
+    >>> aligner = toy_aligner()
+    >>> example = coreference(aligner, n=1, seed=0).examples[0]
+    >>> aligner.tokenizer.decode(example.token_ids[1:])
+    'Then Steven forgot Susan before he swam .'
+    >>> example.links[0].query, example.links[0].target, example.links[0].rivals
+    ((6,), (2,), ((4,),))
+    """
+    return aligned(aligner, sentences(templates("coreference"), n=n, seed=seed))
+
+
+@probe(
+    family="coreference",
+    source=SOURCE,
+    score="hit",
+    accounts=("offset", "nearest", "first", "same_word", "frequency"),
+    no_task="the opposite direction is only for encoders; its task is the one of coreference",
+    needs_future=True,
+)
+def antecedent_to_pronoun(aligner: Aligner, *, n: int, seed: int) -> Crafted:
+    """Attends from an antecedent to the pronoun that stands for it, to the right of it.
+
+    >>> from rolecall.probes.toy import toy_aligner
+    >>> example = antecedent_to_pronoun(toy_aligner(causal=False), n=1, seed=0).examples[0]
+    >>> example.links[0].query, example.links[0].target, example.links[0].rivals
+    ((2,), (6,), ())
+    """
+    return aligned(aligner, sentences(templates("coreference"), n=n, seed=seed, opposite=True))
