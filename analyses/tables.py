@@ -49,9 +49,45 @@ EFFECTS = pa.schema(
     + [("clean_accuracy", REAL), ("control", REAL), ("interpretable", FLAG), ("replaced_by", TEXT)]
 )
 
-SCHEMAS: dict[str, pa.Schema] = {"scores": SCORES, "effects": EFFECTS}
+WEIGHTS = pa.schema(
+    [("layer", WHOLE), ("head", WHOLE), ("kv_group", WHOLE)]
+    + [(name, REAL) for name in ("ov_copying", "ov_copying_rank", "qk_previous_token")]
+    # Design §6 ends with "…"; here: the strongest head upstream of the queries, keys and values.
+    + [
+        (f"{kind}_{name}", REAL if name == "composition" else WHOLE)
+        for kind in ("q", "k", "v")
+        for name in ("composition", "from_layer", "from_head")
+    ]
+)
+
+COMPOSITION = pa.schema(
+    [("kind", TEXT), ("from_layer", WHOLE), ("from_head", WHOLE), ("layer", WHOLE), ("head", WHOLE)]
+    + [("score", REAL), ("excess", REAL)]
+)
+
+VERDICTS = pa.schema(
+    [("layer", WHOLE), ("head", WHOLE), ("role", TEXT), ("tier", TEXT), ("reasons", TEXT)]
+    # Design §6 ends here.
+    + [("family", TEXT), ("kv_group", WHOLE), ("score", REAL), ("margin", REAL)]
+    + [("task", TEXT), ("ablation", TEXT), ("effect", TEXT)]
+    + [(name, REAL) for name in ("total", "total_low", "total_high", "direct", "ratio")]
+    + [("conditioned", REAL), ("stability", REAL)]
+)
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "scores": SCORES,
+    "effects": EFFECTS,
+    "weights": WEIGHTS,
+    "composition": COMPOSITION,
+    "verdicts": VERDICTS,
+}
+NAMED: dict[str, int] = {"effects": 18, "weights": 6, "verdicts": 5}
+"""How many of a table's columns design §6 names; the others a reader may not count on."""
 SORTED_BY: dict[str, list[str]] = {
     "scores": ["role", "layer", "head"],
+    "weights": ["layer", "head"],
+    "composition": ["kind", "layer", "head", "from_layer", "from_head"],
+    "verdicts": ["role", "layer", "head"],
     "effects": ["task", "ablation", "layer", "head", "kv_group", "heads"],
 }
 
@@ -87,7 +123,8 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
         rows = pd.read_parquet(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path} is no table that can be read ({error}); make it again") from None
-    missing = [c for c in SCHEMAS[name].names if c not in rows.columns]
+    wanted = SCHEMAS[name].names[: NAMED.get(name)]
+    missing = [column for column in wanted if column not in rows.columns]
     if missing:
         raise ValueError(f"{path} is not rolecall's {name} table: it lacks {', '.join(missing)}")
     return rows

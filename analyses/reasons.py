@@ -1,0 +1,120 @@
+"""A verdict in words and numbers: one sentence that says what it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rolecall.analyses.tiers import PATTERN, Thresholds
+
+# What a role looks at, as a sentence says it; a role from elsewhere looks at "its target".
+TARGETS = {
+    "previous_token": "the token before",
+    "next_token": "the token after",
+    "current_token": "its own token",
+    "first_token": "the first position",
+    "delimiter": "delimiters",
+    "bracket": "the opening mark",
+    "subject_verb": "the subject",
+    "verb_object": "the verb",
+    "determiner": "the determiner",
+    "adjective": "the adjective",
+    "auxiliary": "the auxiliary",
+    "coreference": "the antecedent",
+    "rare_token": "the rarest word",
+    "duplicate_token": "the earlier copy",
+    "induction": "what followed the earlier copy",
+}
+ACCOUNTS = {
+    "even": "by chance",
+    "nearest": "for the nearest candidate",
+    "first": "for the first candidate",
+    "same_word": "for the same word",
+    "frequency": "for the frequent word",
+}
+METRICS = {"logit_difference": "logit difference", "loss": "loss (nats)"}
+
+
+def reason(row: Mapping[str, Any], thresholds: Thresholds, no_task: str = "") -> str:
+    """Why this (head, role) has its tier; `row` is one of `judge`'s."""
+    if row["tier"] == "D":
+        parts = [_effect(row, no_task), f"but no head of this role: {lacking(row, thresholds)}"]
+        return "; ".join(parts)
+    parts = [_pattern(row), _effect(row, no_task)]
+    if not row["selective"]:
+        parts.append("not shown to prefer its target to the rivals")
+    if not row["consistent"]:
+        parts.append(f"its weights do not copy (rank {row['weight']:.2f}, even is 0.50)")
+    if row["stability"] == row["stability"]:
+        parts.append(f"the label stays in {row['stability']:.2f} of resamples")
+    return "; ".join(parts)
+
+
+def lacking(row: Mapping[str, Any], thresholds: Thresholds) -> str:
+    """The first rule that the row fails, with its number and what was asked."""
+    failed = str(row["failed"]).split()
+    for rule in PATTERN:
+        if rule.name in failed:
+            value = row.get(rule.column)
+            if value is None or value != value:
+                return f"{rule.name} is not known"
+            return rule.says.format(value=value, bound=_bound(rule.bound, row, thresholds))
+    return "nothing"
+
+
+def _bound(bound: str | float, row: Mapping[str, Any], thresholds: Thresholds) -> float:
+    if bound == "needed":
+        return float(row["needed"])
+    return getattr(thresholds, bound) if isinstance(bound, str) else bound
+
+
+def _pattern(row: Mapping[str, Any]) -> str:
+    target = TARGETS.get(row["role"], "its target")
+    times = round(row["consistency"] * row["n_templates"])
+    if row["score_kind"] == "hit":
+        seen = f"attends to {target} {row['score']:.2f} of the time"
+    else:
+        seen = f"puts {row['score']:.2f} of its attention on {target}"
+    simpler = f"{row['baseline']:.2f} {account_words(row['baseline_name'])}"
+    return f"{seen}, {simpler}, ahead on {times} of {int(row['n_templates'])} templates"
+
+
+def account_words(name: str | None) -> str:
+    """How a baseline is said in a sentence."""
+    parts = [part for part in (name or "even").split(" / ") if part]
+    said = [
+        f"at the modal offset ({p.split()[1]})" if p.startswith("offset") else ACCOUNTS.get(p, p)
+        for p in parts
+    ]
+    return " or ".join(said)
+
+
+def _effect(row: Mapping[str, Any], no_task: str) -> str:
+    if row["effect"] == "unknown":
+        why = f"no task: {no_task}" if no_task else row["why"]
+        return f"effect not decided: {why}"
+    unit = METRICS.get(row["metric"], row["metric"])
+    interval = f"{row['total']:.2f} [{row['total_low']:.2f}, {row['total_high']:.2f}]"
+    on = f"of {row['task']} {unit}"
+    how = f"({row['ablation']} ablation, {int(row['n_items'])} items)"
+    said = {
+        "helps": f"removing it costs {row['total']:.2f} {on}{_against(row)} {how}",
+        "harms": f"removing it gains {-row['total']:.2f} {on}: it works against the task {how}",
+        "nothing": f"removing it changes {interval} {on}, shown to be negligible {how}",
+        "unclear": f"its effect is not decided by {int(row['n_items'])} items: {interval} {on}",
+        "hidden": f"it writes {row['direct']:.2f} {on} directly, which later layers make up for: "
+        f"{interval} in all {how}",
+    }
+    return said[row["effect"]]
+
+
+def _against(row: Mapping[str, Any]) -> str:
+    ratio = row["ratio"]
+    if ratio != ratio:
+        return ""
+    if math.isinf(ratio):
+        return ", nothing on other tasks or unrelated text"
+    damage = row["generic_damage"]
+    worst = damage == damage and not row["others"] > damage
+    return f", {ratio:.1f} × its {'damage to unrelated text' if worst else 'effect on other tasks'}"

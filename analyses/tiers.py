@@ -1,0 +1,175 @@
+"""The rules of a verdict as a table: what a pattern must show, and which evidence makes which tier.
+
+Design §5 and methods §5. Nothing is decided anywhere else: `PATTERN` is what S, M and C ask for,
+`SELECTIVE` is K, and `TIERS` is read from top to bottom, the first line that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool
+
+from rolecall.analyses.hierarchy import CONTENT, KIND, OFFSET, SINK
+
+Columns = Mapping[str, np.ndarray]
+Truth = Bool[np.ndarray, "..."]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What a verdict asks for; every one can be set on the command line.
+
+    Attributes:
+        alpha: Family-wise error over layers × heads × roles.
+        min_margin: Lower bound of the margin over the best simpler account.
+        min_consistency: Share of templates with a positive margin.
+        min_templates: Fewer give no interval that could be trusted.
+        min_ratio: Own effect over the effect on other tasks and the damage on unrelated text.
+        negligible: Effects within it count as none, if shown to be: a share of the clean logit
+            difference, or nats.
+        dormant: Rest on first and special tokens at which a head is asleep on a role's own links.
+        min_rest: Rest on every role's links that a head needs to be called a sink; a head that
+            rests only where its own trigger is missing is no sink.
+        min_stability: Share of resamples in which a label stays.
+        score_scale: Multiplies what each role's score must reach (`NEEDED`).
+    """
+
+    alpha: float = 0.05
+    min_margin: float = 0.10
+    min_consistency: float = 0.90
+    min_templates: int = 4
+    min_ratio: float = 2.0
+    negligible: float = 0.05
+    dormant: float = 0.90
+    min_rest: float = 0.50
+    min_stability: float = 0.80
+    score_scale: float = 1.0
+
+
+# What the lower bound of a score must exceed: Clark et al. 2019 call a head positional from .50;
+# a sink that takes .70 leaves little else; Voita et al. 2019 find syntactic heads from .38 up.
+NEEDED = {
+    "first_token": 0.70,
+    "positional": 0.50,
+    "delimiter": 0.50,
+    "coreference": 0.50,
+    "rare-token": 0.50,
+}
+OTHERS_NEED = 0.40
+
+
+def needed(role: str, family: str, thresholds: Thresholds) -> float:
+    """What the lower bound of this role's score must exceed."""
+    return NEEDED.get(role, NEEDED.get(family, OTHERS_NEED)) * thresholds.score_scale
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of the table.
+
+    Attributes:
+        name: What it is called.
+        column: The number that is looked at.
+        relation: How it must stand to the bound.
+        bound: A field of `Thresholds`, `needed` (by role), or a number.
+        says: What is said of a head that fails.
+        levels: The levels of the hierarchy it holds for.
+        if_unknown: Whether a head passes where the number is missing.
+    """
+
+    name: str
+    column: str
+    relation: Literal[">", ">=", "<"]
+    bound: str | float
+    says: str
+    levels: tuple[int, ...] = (SINK, OFFSET, KIND, CONTENT)
+    if_unknown: bool = False
+
+
+PATTERN = (
+    Rule("templates", "n_templates", ">=", "min_templates", "seen on {value:.0f} templates, needs {bound:.0f}"),
+    Rule("score", "ci_low", ">", "needed", "score at least {value:.2f}, needs {bound:.2f}"),
+    Rule("chance", "p_max", "<", "alpha", "p = {value:.3f} over all heads and roles, needs {bound:.3f}"),
+    Rule("margin", "margin_low", ">=", "min_margin", "margin at least {value:.2f}, needs {bound:.2f}"),
+    Rule("consistency", "consistency", ">=", "min_consistency", "ahead on {value:.2f} of the templates, needs {bound:.2f}"),
+    Rule("elsewhere", "off_baseline", ">", "needed", "{value:.2f} where the simpler account points elsewhere, needs {bound:.2f}", (KIND, CONTENT)),
+    Rule("awake", "sink", "<", "dormant", "dormant: rests {value:.2f} of its attention on these links", (OFFSET, KIND, CONTENT)),
+    Rule("rest", "rest", ">=", "min_rest", "rests only {value:.2f} on some role's links", (SINK,), True),
+    Rule("survives", "conditioned", ">", "needed", "only {value:.2f} where its simpler role points elsewhere, needs {bound:.2f}", if_unknown=True),
+    Rule("stable", "stability", ">=", "min_stability", "the label stays in {value:.2f} of resamples, needs {bound:.2f}", if_unknown=True),
+)  # fmt: skip
+SELECTIVE = Rule("selective", "specificity_low", ">", 0.0, "not shown to prefer its target to the rivals")
+
+
+Effect = Literal["helps", "harms", "nothing", "hidden", "unclear", "unknown"]
+"""What removing the head does to the role's own task; `hidden` is undone by later layers."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One line of the table of tiers; None stands for "either way"."""
+
+    name: str
+    pattern: bool
+    selective: bool | None
+    effect: Effect | None
+    specific: bool | None
+    consistent: bool | None
+    means: str
+
+
+TIERS = (
+    Tier("A", True, True, "helps", True, True, "pattern, and removing the head hurts this role's own task most"),
+    Tier("B", True, True, "helps", None, None, "pattern and effect, but the effect is not specific"),
+    Tier("E", True, None, "harms", None, None, "the opposite sign: it works against the role"),
+    Tier("C", True, None, None, None, None, "pattern without a detected effect"),
+    Tier("D", False, None, "helps", None, None, "effect without the pattern: no head of this role"),
+)  # fmt: skip
+
+
+def holds(rule: Rule, columns: Columns, thresholds: Thresholds) -> Truth:
+    """Where a rule is met; columns may be rows of a table or resample × head alike."""
+    value, bound = columns[rule.column], bound_of(rule, columns, thresholds)
+    known = ~np.isnan(value)
+    met = {">": value > bound, ">=": value >= bound - 1e-12, "<": value < bound}[rule.relation]
+    concerned = np.isin(columns["level"], rule.levels)
+    return np.where(known, met, rule.if_unknown) | ~concerned
+
+
+def bound_of(rule: Rule, columns: Columns, thresholds: Thresholds) -> np.ndarray | float:
+    """What a rule's number is held against."""
+    if rule.bound == "needed":
+        return columns["needed"]
+    return getattr(thresholds, rule.bound) if isinstance(rule.bound, str) else rule.bound
+
+
+def pattern_holds(columns: Columns, thresholds: Thresholds) -> Truth:
+    """Where every rule of `PATTERN` is met."""
+    met = np.asarray(True)
+    for rule in PATTERN:
+        met = met & holds(rule, columns, thresholds)
+    return met
+
+
+# What a role's weights must at least show, where they are known: an induction head copies.
+MECHANISM = {"induction": ("ov_copying_rank", 0.5)}
+
+
+def tier_of(facts: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The tier of each row, None where no line of `TIERS` fits.
+
+    Args:
+        facts: `pattern`, `selective`, `effect`, `specific` and `consistent`, one value a row.
+    """
+    found = np.full(len(facts["pattern"]), None, dtype=object)
+    for tier in reversed(TIERS):
+        fits = np.ones(len(found), dtype=bool)
+        for name, values in facts.items():
+            wanted = getattr(tier, name)
+            fits &= True if wanted is None else values == wanted
+        found[fits] = tier.name
+    return found
