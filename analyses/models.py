@@ -9,12 +9,17 @@ import copy
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 from rolecall.analyses.hashes import tokenizer_hash, weights_hash
 from rolecall.analyses.quiet import quiet
@@ -23,11 +28,12 @@ from rolecall.analyses.vocabulary import BosPolicy, build_aligner
 from rolecall.probes.aligner import Aligner
 
 with quiet():
+    from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformer_lens.model_bridge import TransformerBridge
     from transformer_lens.model_bridge.generalized_components import ParallelBlockBridge
-    from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
-    from transformer_lens.model_bridge.sources._hf_format import (
-        determine_architecture_from_hf_config,
+    from transformer_lens.model_bridge.sources import (
+        build_bridge_from_module,
+        detect_tokenizer_bos_eos,
     )
 
 Processing = Literal["none", "fold_value_biases", "compatibility"]
@@ -223,20 +229,27 @@ def _bridge(opened: Opened, processing: Processing) -> TransformerBridge:
     # Processing writes into the weights, so it gets its own.
     shell = share(opened.module) if processing == "none" else copy.deepcopy(opened.module)
     shell.set_attn_implementation("eager")
+    architecture = _architecture(shell)
     try:
         bridge = build_bridge_from_module(
             shell,
-            _architecture(shell),
+            architecture,
             hf_config=shell.config,
-            tokenizer=copy.deepcopy(opened.tokenizer),
             model_name=opened.name,
             post_adapter_hook=None if opened.has_lm_head else _without_head(shell),
         )
-    except (ValueError, NotImplementedError, AttributeError) as error:
+    except (ValueError, NotImplementedError, AttributeError, RuntimeError) as error:
+        reason = shorten(str(error), 200)
         raise ValueError(
-            f"{opened.name}: the architecture {type(shell).__name__} is not supported by "
-            f"TransformerLens ({str(error).splitlines()[0]})"
+            f"{opened.name}: TransformerLens cannot hook this {type(shell).__name__}: {reason}"
         ) from error
+    if opened.tokenizer is not None:
+        # Given to the builder it would be loaded anew by name, from the hub if need be.
+        bridge.tokenizer = opened.tokenizer
+        cfg = bridge.cfg
+        cfg.tokenizer_prepends_bos, cfg.tokenizer_appends_eos = detect_tokenizer_bos_eos(
+            opened.tokenizer
+        )
     if processing != "none":
         everything = processing == "compatibility"
         bridge.enable_compatibility_mode(
@@ -249,8 +262,22 @@ def _bridge(opened: Opened, processing: Processing) -> TransformerBridge:
 
 
 def _architecture(module: Any) -> str:
-    name = determine_architecture_from_hf_config(module.config)
-    return {"BertModel": "BertForMaskedLM", "RobertaModel": "RobertaForMaskedLM"}.get(name, name)
+    """The name TransformerLens maps the module by: its class's, or that of its family with a head.
+
+    Raises:
+        ValueError: TransformerLens has no map of it.
+    """
+    kind = module.config.model_type
+    families = (MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    if type(module.config) in MODEL_FOR_MASKED_LM_MAPPING:
+        families = families[::-1]
+    for name in (type(module).__name__, *(family.get(kind) for family in families)):
+        if name in SUPPORTED_ARCHITECTURES:
+            return name
+    raise ValueError(
+        f"the architecture {type(module).__name__} is not one that TransformerLens can hook; "
+        "decoders and BERT-like encoders of the usual families are"
+    )
 
 
 def _without_head(module: Any) -> Any:
