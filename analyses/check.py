@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from rolecall.analyses.forward import evaluating, run_body, run_logits, run_plain
 from rolecall.analyses.hooks import ROW_LIMIT, hooked, require_eager, split_heads
-from rolecall.analyses.models import Model
+from rolecall.analyses.model import Model
 
 # Relative, by what rounding to the model's type explains.
 _LIMIT = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}

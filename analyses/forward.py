@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rolecall.analyses.models import Model
+from rolecall.analyses.model import Model
 
 
 def run_body(

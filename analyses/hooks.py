@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from rolecall.analyses.forward import evaluating, real_positions, run_body
-from rolecall.analyses.models import Model
+from rolecall.analyses.model import Model
 
 PatternVisit = Callable[[int, Float[Tensor, "batch head query key"]], None]
 ZVisit = Callable[[int, Float[Tensor, "batch pos head d_head"]], None]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -76,10 +77,12 @@ def open_source(
             an unknown format, damaged files, or an architecture without attention to read.
     """
     place = find(source, revision=revision)
+    if revision is not None and place.revision is None:
+        raise ValueError(f"revision={revision!r} is for models on the hub, and {source} is a file")
     with quiet():
         with readable(place, "config"):
             config = AutoConfig.from_pretrained(place.root, **place.arguments)
-        require_readable(config, place.name)
+        require_hookable(config, place.name)
         if tokenizer is None:
             with readable(place, "tokenizer"):
                 tokenizer = AutoTokenizer.from_pretrained(place.root, **place.arguments)
@@ -128,7 +131,7 @@ def model_class(config: Any) -> Any:
     return AutoModel if encoder else AutoModelForCausalLM
 
 
-def require_readable(config: Any, name: str) -> None:
+def require_hookable(config: Any, name: str) -> None:
     """Turns away what has no attention heads to read, before its weights are loaded."""
     if getattr(config, "is_encoder_decoder", False):
         raise ValueError(
@@ -151,9 +154,14 @@ def readable(place: Place, part: str) -> Iterator[None]:
     # What is raised depends on the file that is damaged: OSError, KeyError, SafetensorError ...
     except Exception as error:
         if Path(place.root).is_dir():
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ValueError(f"the {part} of {place.name} cannot be read: {reason}") from error
-        raise ValueError(_not_on_hub(place)) from error
+            raise ValueError(
+                f"the {part} of {place.name} cannot be read: {_first_line(error)}"
+            ) from error
+        raise ValueError(f"{_not_on_hub(place)} ({_first_line(error)})") from error
+
+
+def _first_line(error: Exception) -> str:
+    return shorten((str(error).strip() or type(error).__name__).splitlines()[0], 200)
 
 
 def _not_on_hub(place: Place) -> str:
@@ -177,7 +185,7 @@ def _embedded() -> Place:
 def _require_folder(path: Path) -> None:
     if not (path / "config.json").is_file():
         raise ValueError(f"the folder {path} has no config.json; {_NAMED_BY}")
-    if not any(path.glob("*.safetensors")):
+    if not any([*path.glob("*.safetensors"), *path.glob("pytorch_model*.bin")]):
         raise ValueError(f"the folder {path} has no weights (*.safetensors)")
     if not any(path.glob("tokenizer*")) and not (path / "vocab.txt").is_file():
         raise ValueError(f"the folder {path} has no tokenizer (tokenizer.json)")
@@ -186,13 +194,11 @@ def _require_folder(path: Path) -> None:
 def _require_complete(module: Any, missing: Any, name: str) -> bool:
     """Whether the output head was in the checkpoint; all else must have been."""
     # What was not in the file has been drawn at random: fit for nothing.
-    body = f"{module.base_model_prefix}."
-    whole = module.base_model is module
-    lost = sorted(key for key in missing if whole or key.startswith(body))
-    lost = [key for key in lost if "pooler" not in key]
+    body = "" if module.base_model is module else f"{module.base_model_prefix}."
+    lost = sorted(key for key in missing if key.startswith(body) and "pooler" not in key)
     if lost:
         raise ValueError(f"the weights of {name} lack {len(lost)} tensors, such as {lost[0]}")
-    return not whole and not missing
+    return module.get_output_embeddings() is not None and not missing
 
 
 def _unmarked(module: Any) -> Any:

@@ -91,8 +91,9 @@ def _require_usable(tokenizer: Any, d_vocab: int) -> None:
             f"a fast tokenizer is needed to find words in the tokens, and "
             f"{type(tokenizer).__name__} is not one; save it with a tokenizer.json"
         )
-    if len(tokenizer) > d_vocab:
+    # Marks that were added later may lack an embedding; no text of ours holds them.
+    if tokenizer.vocab_size > d_vocab:
         raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model embeddings for {d_vocab}; "
+            f"the tokenizer has {tokenizer.vocab_size} tokens, the model embeddings for {d_vocab}; "
             "give the tokenizer that the model was trained with"
         )
