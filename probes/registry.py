@@ -8,11 +8,48 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from rolecall.probes.adjective import adjective, adjective_to_noun
+from rolecall.probes.auxiliary import auxiliary, auxiliary_to_verb
 from rolecall.probes.base import Probe
+from rolecall.probes.bracket import bracket
+from rolecall.probes.coreference import antecedent_to_pronoun, coreference
+from rolecall.probes.current_token import current_token
+from rolecall.probes.delimiter import delimiter
+from rolecall.probes.determiner import determiner, determiner_to_noun
+from rolecall.probes.duplicate_token import duplicate_token
+from rolecall.probes.first_token import first_token
+from rolecall.probes.induction import induction
+from rolecall.probes.next_token import next_token
+from rolecall.probes.previous_token import previous_token
+from rolecall.probes.rare_token import rare_token
+from rolecall.probes.subject_verb import subject_to_verb, subject_verb
+from rolecall.probes.verb_object import verb_object, verb_to_object
 
 GROUP = "rolecall.probes"
 
-BUILT_IN: tuple[Probe, ...] = ()
+BUILT_IN: tuple[Probe, ...] = (
+    previous_token,
+    next_token,
+    current_token,
+    first_token,
+    delimiter,
+    bracket,
+    subject_verb,
+    verb_object,
+    determiner,
+    adjective,
+    auxiliary,
+    coreference,
+    rare_token,
+    duplicate_token,
+    induction,
+    subject_to_verb,
+    verb_to_object,
+    determiner_to_noun,
+    adjective_to_noun,
+    auxiliary_to_verb,
+    antecedent_to_pronoun,
+)
 
 
 class PluginWarning(UserWarning):

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from rolecall.probes.base import Probe
+
+COUNTED = 96
+"""Examples made to count a role's templates: a scan's default."""
 
 
 @click.command()
@@ -15,7 +23,12 @@ def roles(as_json: bool) -> None:
     from rich.table import Table
 
     from rolecall.probes.registry import known
-    from rolecall.probes.toy import count_templates
+    from rolecall.probes.toy import toy_aligner
+
+    def templates(probe: Probe) -> int:
+        reader = toy_aligner(causal=not probe.needs_future)
+        made = probe.dataset(reader, n=COUNTED, seed=0)
+        return len({example.template for example in made.examples})
 
     rows = [
         {
@@ -24,7 +37,7 @@ def roles(as_json: bool) -> None:
             "definition": probe.definition,
             "source": probe.source,
             "score_kind": probe.score_kind,
-            "templates": count_templates(probe),
+            "templates": templates(probe),
             "task": probe.task is not None,
             "no_task": probe.no_task or None,
             "encoders_only": probe.needs_future,
