@@ -2,78 +2,100 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 
-from rolecall.reports.saving import rolecall_style
+from rolecall.reports.run import Run, rows_of, shape_of, significant
+from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
+from rolecall.reports.ticks import label_heads
 
-MOST_LABELS = 24
-"""More layers or heads than this, and their labels are thinned."""
+OUTLINE = "#D55E00"
 
 
-def role_heatmap(scores: pd.DataFrame, role: str, *, column: str = "score") -> Figure:
-    """A figure of one column of the scores table for one role, layers down and heads across.
+def role_heatmap(
+    data: Run | pd.DataFrame,
+    role: str,
+    *,
+    column: str = "score",
+    columns: int = 1,
+    save: Path | None = None,
+) -> Axes:
+    """One column of the scores table for one role, layers down and heads across.
 
     Heads without evidence are hatched. A head is outlined where the role is significant for it
     among all heads and roles (`p_max` < .05) and its margin's interval is above zero.
 
+    Args:
+        data: A run, or rows of the scores table.
+        role: Its name.
+        column: Of the scores table.
+        columns: Width in columns of a paper, 1 or 2.
+        save: A path without ending: .svg, .pdf, .png and .csv are written there.
+
     Raises:
         ValueError: The table has no such role or column.
     """
+    scores = rows_of(data, "scores")
     if column not in scores.columns:
         raise ValueError(f"the scores table has no column {column!r}")
     rows = scores[scores["role"] == role]
     if rows.empty:
         known = ", ".join(sorted(scores["role"].unique()))
         raise ValueError(f"the scores table has no role {role!r}; it has {known}")
-    n_layers, n_heads = int(rows["layer"].max()) + 1, int(rows["head"].max()) + 1
+    shape = shape_of(data, scores)
     with rolecall_style():
-        width, height = 1.6 + 0.28 * min(n_heads, 40), 1.1 + 0.2 * min(n_layers, 48)
-        figure, axes = plt.subplots(figsize=(max(width, 3.4), max(height, 2.2)))
-        _draw(axes, rows, column, (n_layers, n_heads))
+        axes = new_axes(columns, map_height(shape, columns))
+        _draw(axes, rows, column, shape)
         axes.set_title(f"{role} ({rows['score_kind'].iloc[0]})")
-    plt.close(figure)
-    return figure
+        return finished(axes, rows, save)
+
+
+def map_height(shape: tuple[int, int], columns: int) -> float:
+    """Inches: cells about as high as wide, though never too flat to read or taller than a page."""
+    cell = (COLUMN_WIDTH[columns] - 1.0) / max(shape[1], 1)
+    return float(np.clip(0.8 + shape[0] * np.clip(cell, 0.09, 0.2), 1.6, 9.0))
+
+
+def outline(axes: Axes, heads: pd.DataFrame, colour: str = OUTLINE) -> None:
+    """Nothing; draws a frame round the cell of each row's head."""
+    cells = [Rectangle((h, layer), 1, 1) for layer, h in heads[["layer", "head"]].to_numpy()]
+    frame = PatchCollection(cells, facecolor="none", edgecolor=colour, lw=1.1, zorder=3)
+    frame.set_clip_on(False)
+    axes.add_collection(frame)
+
+
+def hatch(axes: Axes, absent: np.ndarray) -> None:
+    """Nothing; hatches the cells [layer, head] that are True."""
+    cells = [Rectangle((head, layer), 1, 1) for layer, head in np.argwhere(absent)]
+    axes.add_collection(
+        PatchCollection(cells, facecolor="#F7F7F7", edgecolor="0.75", hatch="////", lw=0)
+    )
 
 
 def _draw(axes: Axes, rows: pd.DataFrame, column: str, shape: tuple[int, int]) -> None:
     grid = np.full(shape, np.nan)
     grid[rows["layer"], rows["head"]] = rows[column].astype(float)
+    known = grid[~np.isnan(grid)]
+    signed = bool((known < 0).any())
+    most = float(np.abs(known).max(initial=0.0)) or 1.0
     sns.heatmap(
         pd.DataFrame(grid),
         ax=axes,
-        cmap="cividis",
-        vmin=min(0.0, float(np.nanmin(grid))),
-        vmax=1.0 if column == "score" else None,
-        linewidths=0.3,
+        cmap="PuOr_r" if signed else "cividis",
+        vmin=-most if signed else 0.0,
+        vmax=1.0 if column == "score" and not signed else most,
+        linewidths=0.3 if max(shape) <= 40 else 0.0,
         linecolor="white",
-        xticklabels=_every(shape[1]),
-        yticklabels=_every(shape[0]),
+        xticklabels=False,
+        yticklabels=False,
         cbar_kws={"label": column.replace("_", " ")},
     )
-    axes.set(xlabel="head", ylabel="layer")
-    axes.tick_params(rotation=0, length=0)
-    for layer, head in np.argwhere(np.isnan(grid)):
-        cell = Rectangle((head, layer), 1, 1, hatch="////", fill=False, edgecolor="0.7", lw=0)
-        axes.add_patch(cell)
-    for layer, head in rows.loc[_significant(rows), ["layer", "head"]].itertuples(index=False):
-        cell = Rectangle(
-            (head, layer), 1, 1, fill=False, edgecolor="#D55E00", lw=1.2, clip_on=False
-        )
-        axes.add_patch(cell)
-
-
-def _significant(rows: pd.DataFrame) -> pd.Series:
-    p_max = rows["p_max"].astype(float).fillna(1.0)
-    low = rows["margin_low"].astype(float).fillna(-1.0)
-    return (p_max < 0.05) & (low > 0)
-
-
-def _every(n: int) -> int:
-    """Label each cell, or each second, fifth, tenth …, so that at most `MOST_LABELS` stand."""
-    return next(step for step in (1, 2, 5, 10, 20, 50, 100) if n / step <= MOST_LABELS)
+    label_heads(axes, shape)
+    hatch(axes, np.isnan(grid))
+    outline(axes, rows[significant(rows)])

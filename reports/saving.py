@@ -8,8 +8,13 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 import matplotlib
+import matplotlib.style
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+COLUMN_WIDTH = {1: 3.4, 2: 7.0}
+"""Inches: a figure for one column of a paper, or for both."""
 
 
 @contextmanager
@@ -18,6 +23,25 @@ def rolecall_style() -> Iterator[None]:
     sheet = as_file(files("rolecall.reports") / "rolecall.mplstyle")
     with sheet as path, matplotlib.style.context(str(path)):
         yield
+
+
+def new_axes(columns: int, height: float) -> Axes:
+    """Axes of a new figure as wide as one or two columns, `height` inches high.
+
+    The figure is not pyplot's: it needs no display and no closing. Call it in `rolecall_style`.
+    """
+    if columns not in COLUMN_WIDTH:
+        raise ValueError(f"a figure is 1 or 2 columns wide, not {columns}")
+    return Figure(figsize=(COLUMN_WIDTH[columns], height)).subplots()
+
+
+def finished(axes: Axes, rows: pd.DataFrame, save: Path | None) -> Axes:
+    """The axes, their figure saved beside its rows where `save` (a path without ending) is given."""
+    if save is not None:
+        figure = axes.figure
+        assert isinstance(figure, Figure), "figures of figures are not saved apart"
+        save_figure(figure, rows, Path(save))
+    return axes
 
 
 def save_figure(figure: Figure, rows: pd.DataFrame, stem: Path) -> list[Path]:

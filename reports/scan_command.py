@@ -28,7 +28,6 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
     from rolecall.analyses.scan import scan as scan_model
     from rolecall.probes.registry import find
     from rolecall.reports.heatmap import role_heatmap
-    from rolecall.reports.saving import save_figure
     from rolecall.reports.top_heads import print_top_heads
 
     figures = options.pop("figures")
@@ -40,10 +39,7 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
         names = list(result.scores["role"].unique()) if figures else []
         for done, role in enumerate(names):
             told(f"drawing {role}"[:18], done, len(names))
-            rows = result.scores[result.scores["role"] == role]
-            save_figure(
-                role_heatmap(result.scores, role), rows, folder / "figures" / f"scores-{role}"
-            )
+            role_heatmap(result.scores, role, save=folder / "figures" / f"scores-{role}")
     console = Console()
     print_top_heads(result.scores, result.manifest, console)
     console.print(f"\nWritten to {folder}/", highlight=False)

@@ -1,0 +1,115 @@
+"""Who feeds whom: the strongest head-to-head edges, by layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch
+
+from rolecall.reports.depth import say_nothing
+from rolecall.reports.palette import ink_on, role_colour
+from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
+from rolecall.reports.saving import finished, new_axes, rolecall_style
+
+KINDS = {"q": ("#0072B2", "-"), "k": ("#D55E00", "--"), "v": ("#009E73", ":")}
+COLUMNS = ("from_layer", "from_head", "to_layer", "to_head", "kind", "score")
+
+
+def composition_graph(
+    data: Run | pd.DataFrame, *, top: int = 16, columns: int = 1, save: Path | None = None
+) -> Axes:
+    """The strongest edges as arrows from an earlier head to a later one; layers go up.
+
+    The line's style is the input that is fed (query, key or value), its width the composition
+    score beyond the random baseline. Heads with a label wear its colour.
+
+    Args:
+        data: A run with a table `composition`, or rows with from_layer, from_head, to_layer,
+            to_head, kind (q, k or v) and score.
+        top: How many edges.
+        columns: Width in columns of a paper, 1 or 2.
+        save: A path without ending: .svg, .pdf, .png and .csv are written there.
+
+    Raises:
+        ValueError: There is no such table, or a column is missing.
+    """
+    rows = rows_of(data, "composition")
+    lacking = [name for name in COLUMNS if name not in rows.columns]
+    if lacking:
+        raise ValueError(f"the composition table lacks the columns {', '.join(lacking)}")
+    rows = rows.sort_values("score", ascending=False, kind="stable").head(top)
+    with rolecall_style():
+        places = _places(rows)
+        layers = sorted({layer for layer, _ in places})
+        axes = new_axes(columns, 0.8 + min(0.38 * max(len(layers), 2), 6.2))
+        if not len(rows):
+            say_nothing(axes, "no edge stands out")
+            return finished(axes, rows, save)
+        _edges(axes, rows, places)
+        _nodes(axes, places, _labels(data))
+        axes.set(xlim=(-0.06, 1.06), ylim=(-0.6, len(layers) - 0.4))
+        axes.set_yticks(range(len(layers)), labels=[str(layer) for layer in layers])
+        axes.set(xticks=[], ylabel="layer")
+        axes.spines["bottom"].set_visible(False)
+        handles = [
+            Line2D([], [], color=colour, ls=style, label=f"{kind.upper()} input")
+            for kind, (colour, style) in KINDS.items()
+            if kind in set(rows["kind"])
+        ]
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        return finished(axes, rows, save)
+
+
+def _places(rows: pd.DataFrame) -> dict[tuple[int, int], tuple[float, int]]:
+    """Head → where it is drawn: evenly across its layer, in the order of heads."""
+    ends = pd.concat(
+        rows[[f"{end}_layer", f"{end}_head"]].set_axis(["layer", "head"], axis=1)
+        for end in ("from", "to")
+    ).drop_duplicates()
+    places: dict[tuple[int, int], tuple[float, int]] = {}
+    for y, (layer, part) in enumerate(ends.groupby("layer", sort=True)):
+        names = sorted(part["head"])
+        for i, head in enumerate(names):
+            # Layers with few heads are shifted, so that arrows pass beside heads, not over them.
+            shift = 0.04 * (y % 2 * 2 - 1) if len(names) < 6 else 0.0
+            places[int(layer), int(head)] = ((i + 0.5) / len(names) + shift, y)
+    return places
+
+
+def _edges(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
+    most = float(rows["score"].max()) or 1.0
+    for i, row in enumerate(rows.itertuples()):
+        colour, style = KINDS.get(row.kind, ("0.5", "-"))
+        arrow = FancyArrowPatch(
+            places[row.from_layer, row.from_head],
+            places[row.to_layer, row.to_head],
+            arrowstyle="-|>,head_width=2,head_length=3",
+            connectionstyle=f"arc3,rad={0.08 * (-1) ** i}",
+            shrinkA=8,
+            shrinkB=8,
+            lw=0.5 + 1.6 * row.score / most,
+            ls=style,
+            color=colour,
+            alpha=0.8,
+        )
+        axes.add_patch(arrow)
+
+
+def _nodes(axes: Axes, places: dict, labels: dict[tuple[int, int], str]) -> None:
+    for (layer, head), (x, y) in places.items():
+        label = labels.get((layer, head), NO_LABEL)
+        colour = "#FFFFFF" if label == NO_LABEL else role_colour(label)
+        box = {"boxstyle": "round,pad=0.25", "fc": colour, "ec": "0.5", "lw": 0.5}
+        place = {"ha": "center", "va": "center", "fontsize": 6, "color": ink_on(colour)}
+        axes.text(x, y, head_name(layer, head), bbox=box, **place)
+
+
+def _labels(data: Run | pd.DataFrame) -> dict[tuple[int, int], str]:
+    if not isinstance(data, Run) or not {"heads", "scores"} & set(data.tables):
+        return {}
+    return {(int(r.layer), int(r.head)): str(r.label) for r in labels_of(data).itertuples()}

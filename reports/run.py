@@ -1,0 +1,193 @@
+"""A run folder as reports read it: the manifest and whatever tables are there, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from rolecall.analyses.tables import SCHEMAS, read_json, read_table
+
+MADE_BY = {
+    "scores": "rolecall scan",
+    "effects": "rolecall ablate",
+    "weights": "rolecall weights",
+    "verdicts": "rolecall verdict",
+    "heads": "rolecall verdict",
+}
+"""The tables of design §6, and the command that writes each."""
+
+NO_LABEL = "no clean label"
+CANDIDATE = "pattern only"
+"""The tier of a head in a run without verdicts: attention stands out, nothing was judged."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds.
+
+    Attributes:
+        folder: Where it is.
+        manifest: Its manifest.json; empty where there is none.
+        tables: Name → rows, for every table found.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame]
+
+    @property
+    def name(self) -> str:
+        """What the manifest calls the model."""
+        return str(self.manifest.get("model", {}).get("name") or self.folder.name)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Layers and query heads a layer."""
+        model = self.manifest.get("model", {})
+        if model.get("n_layers") and model.get("n_heads"):
+            return int(model["n_layers"]), int(model["n_heads"])
+        rows = [t for t in self.tables.values() if {"layer", "head"} <= set(t.columns)]
+        return (
+            max((int(t["layer"].max()) + 1 for t in rows if len(t)), default=0),
+            max((int(t["head"].max()) + 1 for t in rows if len(t)), default=0),
+        )
+
+    def table(self, name: str) -> pd.DataFrame | None:
+        """The rows of a table, or None where the run has none."""
+        return self.tables.get(name)
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Each table of design §6 that is not there, with the command that writes it."""
+        return [(name, command) for name, command in MADE_BY.items() if name not in self.tables]
+
+
+def read_run(folder: Path | str) -> Run:
+    """The manifest and the tables of a run folder; what is missing is left out.
+
+    Raises:
+        ValueError: There is no such folder, it holds no table at all, or a table is not
+            rolecall's.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder; give a run folder, as `rolecall scan` writes it")
+    tables = {path.stem: _read(folder, path) for path in sorted(folder.glob("*.parquet"))}
+    if (folder / "heads.csv").is_file():
+        tables["heads"] = _read_csv(folder / "heads.csv")
+    if not tables:
+        raise ValueError(f"{folder} holds no table; run `rolecall scan` into it first")
+    path = folder / "manifest.json"
+    return Run(folder, read_json(path) if path.is_file() else {}, tables)
+
+
+def rows_of(data: Run | pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows themselves, or the table of that name in a run.
+
+    Raises:
+        ValueError: The run has no such table.
+    """
+    if isinstance(data, pd.DataFrame):
+        return data
+    rows = data.table(name)
+    if rows is None:
+        command = MADE_BY.get(name)
+        way = f"; run `{command}` first" if command else ""
+        raise ValueError(f"{data.folder} has no table {name!r}{way}")
+    return rows
+
+
+def shape_of(data: Run | pd.DataFrame, rows: pd.DataFrame) -> tuple[int, int]:
+    """Layers and heads of a run, or as many as the rows show."""
+    if isinstance(data, Run):
+        return data.shape
+    if rows.empty:
+        raise ValueError("the table has no rows, so there is nothing to draw")
+    return int(rows["layer"].max()) + 1, int(rows["head"].max()) + 1
+
+
+def head_name(layer: int, head: int) -> str:
+    """`L5H1`, both counted from 0."""
+    return f"L{int(layer)}H{int(head)}"
+
+
+def labels_of(data: Run | pd.DataFrame) -> pd.DataFrame:
+    """One row a head: layer, head, label, tier and the roles it holds (a tuple).
+
+    From heads.csv and the verdicts; without them, from the scores, where a head is a candidate
+    (tier `pattern only`) for the roles that it is significant for, best margin first.
+    """
+    if isinstance(data, pd.DataFrame):
+        return _with_roles(data)
+    if "heads" in data.tables:
+        return _with_roles(data.tables["heads"], data.table("verdicts"))
+    return _candidates(rows_of(data, "scores"))
+
+
+def significant(scores: pd.DataFrame) -> pd.Series:
+    """Where a pattern stands out: `p_max` < .05 and the margin's interval above zero."""
+    p_max = scores["p_max"].astype(float).fillna(1.0)
+    return (p_max < 0.05) & (scores["margin_low"].astype(float).fillna(-1.0) > 0)
+
+
+def _with_roles(heads: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> pd.DataFrame:
+    rows = heads.copy()
+    rows["label"] = rows["label"].fillna(NO_LABEL).replace("", NO_LABEL)
+    rows["tier"] = rows["tier"].astype(object).where(rows["tier"].notna(), None)
+    listed = rows["roles"] if "roles" in rows else pd.Series("", index=rows.index)
+    rows["roles"] = [_split(value, label) for value, label in zip(listed, rows["label"])]
+    return rows
+
+
+def _split(value: Any, label: str) -> tuple[str, ...]:
+    """Roles of a cell of heads.csv, the label first; each may carry its tier, `role (A)`."""
+    text = "" if value is None or value != value else str(value)
+    names = [part.split("(")[0].split(":")[0].strip() for part in _parts(text)]
+    names = [name for name in names if name and name != NO_LABEL]
+    if label != NO_LABEL:
+        names = [label, *(name for name in names if name != label)]
+    return tuple(dict.fromkeys(names))
+
+
+def _parts(text: str) -> list[str]:
+    for mark in (";", "|", ","):
+        text = text.replace(mark, "\n")
+    return text.split("\n")
+
+
+def _candidates(scores: pd.DataFrame) -> pd.DataFrame:
+    shown = scores[significant(scores)].sort_values("margin", ascending=False, kind="stable")
+    roles: dict[tuple[int, int], tuple[str, ...]] = {
+        (int(layer), int(head)): tuple(rows["role"])
+        for (layer, head), rows in shown.groupby(["layer", "head"])
+    }
+    heads = scores[["layer", "head", "kv_group"]].drop_duplicates().sort_values(["layer", "head"])
+    held = [roles.get((int(row.layer), int(row.head)), ()) for row in heads.itertuples()]
+    return heads.assign(
+        label=[names[0] if names else NO_LABEL for names in held],
+        tier=[CANDIDATE if names else None for names in held],
+        roles=held,
+    ).reset_index(drop=True)
+
+
+def _read(folder: Path, path: Path) -> pd.DataFrame:
+    if path.stem in SCHEMAS:
+        return read_table(folder, path.stem)
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is no table that can be read ({error})") from None
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    try:
+        rows = pd.read_csv(path, encoding="utf-8-sig", keep_default_na=True)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no table that can be read ({error})") from None
+    lacking = [name for name in ("layer", "head", "label", "tier") if name not in rows.columns]
+    if lacking:
+        raise ValueError(f"{path} is not rolecall's heads table: it lacks {', '.join(lacking)}")
+    return rows
