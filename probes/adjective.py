@@ -6,7 +6,7 @@ from rolecall.data.templates import templates
 from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Crafted, probe
 from rolecall.probes.sentences import sentences
-from rolecall.probes.text import aligned
+from rolecall.probes.text import FUTURE, aligned
 
 SOURCE = (
     "Voita et al. 2019, arXiv 1905.09418, section 5.2 and table 1 (amod); Clark et al. "
@@ -53,4 +53,6 @@ def adjective_to_noun(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((4,), (12,), ((9,),))
     """
+    if aligner.causal:
+        return Crafted((), {FUTURE: n})
     return aligned(aligner, sentences(templates("adjective"), n=n, seed=seed, opposite=True))

@@ -7,7 +7,7 @@ from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Crafted, Task, probe
 from rolecall.probes.choice import crafted, task
 from rolecall.probes.sentences import sentences
-from rolecall.probes.text import aligned
+from rolecall.probes.text import FUTURE, aligned
 
 SOURCE = "Clark et al. 2019, arXiv 1906.04341, section 4.3 and table 2"
 
@@ -65,4 +65,6 @@ def antecedent_to_pronoun(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((2,), (6,), ())
     """
+    if aligner.causal:
+        return Crafted((), {FUTURE: n})
     return aligned(aligner, sentences(templates("coreference"), n=n, seed=seed, opposite=True))

@@ -10,12 +10,12 @@ from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Crafted, Example, Link, Positions
 from rolecall.probes.passages import passages
 from rolecall.probes.sequences import distinct_ids, room, singles
+from rolecall.probes.text import FUTURE
 
 # Before this a decoder has so few keys that "the previous one" is a safe guess.
 FIRST_QUERY = 8
 LENGTHS = (20, 24, 28, 32, 36, 40, 44, 48)
 LINKS = 12
-ENCODER_ONLY = "the target is to the right of the query, which only an encoder can see"
 NO_ROOM = "no query at position 8 or later with an unrepeated token"
 
 
@@ -36,7 +36,7 @@ def at_offset(
         seed: Fixes the ids, the paragraphs and the queries.
     """
     if offset > 0 and aligner.causal:
-        return Crafted((), {ENCODER_ONLY: n})
+        return Crafted((), {FUTURE: n})
     dropped: Counter[str] = Counter()
     examples: list[Example] = []
     rng = Random(seed)

@@ -76,7 +76,9 @@ def _recent(text: TextExample) -> TextExample:
     def with_recent(link: TextLink) -> TextLink:
         before = spans[spans.index(link.query) - 1]
         known = {span for rival in link.rivals for span in rival} | set(link.target)
-        return link if before in known else replace(link, rivals=(*link.rivals, (before,)))
+        rivals = link.rivals if before in known else (*link.rivals, (before,))
+        # Here frequency is the role itself, so no simpler account goes by it.
+        return replace(link, rivals=rivals, frequent=())
 
     twin = None if text.twin is None else _recent(text.twin)
     return replace(text, links=tuple(with_recent(link) for link in text.links), twin=twin)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rolecall.data.lexicon import GROUPS, words
 from rolecall.data.templates import Template
+from rolecall.probes.frequency import rarest
 from rolecall.probes.text import Span, TextExample, TextLink
 
 SLOT = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
@@ -131,8 +132,20 @@ def sentences(
 
 
 def _example(filled: Filled, template: str, opposite: bool) -> TextExample:
-    query, target, rival = ("target", "query", "back") if opposite else LABELS[:3]
     marks = {label: filled.marks.get(label, ()) for label in LABELS}
-    rivals = tuple((span,) for span in marks[rival])
-    links = tuple(TextLink(span, marks[target], rivals) for span in marks[query])
+    if opposite:
+        # Where nothing competes with the query, the words that compete with the target do.
+        turned = {"query": marks["target"], "target": marks["query"]}
+        marks = {**turned, "rival": marks["back"] or marks["rival"]}
+    rivals = tuple((span,) for span in marks["rival"])
+    rare = _rarest(filled.text, (*marks["target"], *marks["rival"]))
+    links = tuple(TextLink(span, marks["target"], rivals, rare) for span in marks["query"])
     return TextExample(filled.text, template, links)
+
+
+def _rarest(text: str, spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Where a head on rare words would look: the least frequent of the candidates."""
+    words = [text[start:end] for start, end in spans]
+    if not words or not all(word.isalpha() for word in words):
+        return ()
+    return (spans[rarest(words)],)

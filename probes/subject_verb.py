@@ -7,7 +7,7 @@ from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Crafted, Task, probe
 from rolecall.probes.choice import crafted, task
 from rolecall.probes.sentences import sentences
-from rolecall.probes.text import aligned
+from rolecall.probes.text import FUTURE, aligned
 
 SOURCE = (
     "Voita et al. 2019, arXiv 1905.09418, section 5.2 and table 1 (nsubj); Clark et al. "
@@ -68,4 +68,6 @@ def subject_to_verb(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((3,), (7,), ())
     """
+    if aligner.causal:
+        return Crafted((), {FUTURE: n})
     return aligned(aligner, sentences(templates("subject_verb"), n=n, seed=seed, opposite=True))

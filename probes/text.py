@@ -33,7 +33,7 @@ class TextLink:
         query: The word looked from.
         target: The spans looked at, taken together.
         rivals: Each rival, itself one or more spans taken together.
-        frequent: The spans that an account by frequency would choose, if there is one.
+        frequent: The spans that an account by word frequency would choose, if there is one.
     """
 
     query: Span
