@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import os
 from textwrap import shorten
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -34,8 +34,7 @@ with quiet():
         detect_tokenizer_bos_eos,
     )
 
-Processing = Literal["none", "fold_value_biases", "compatibility"]
-
+PROCESSING = ("none", "fold_value_biases", "compatibility")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -47,7 +46,7 @@ def load_model(
     dtype: str = "float32",
     bos: BosPolicy = "auto",
     revision: str | None = None,
-    processing: Processing = "none",
+    processing: str = "none",
 ) -> Model:
     """A model ready to be scanned.
 
@@ -97,11 +96,9 @@ def _in_memory(module: PreTrainedModel, tokenizer: Any) -> Opened:
     return Opened(module, tokenizer, name, None, module.get_output_embeddings() is not None)
 
 
-def _bridge(opened: Opened, processing: Processing) -> TransformerBridge:
-    if processing not in ("none", "fold_value_biases", "compatibility"):
-        raise ValueError(
-            f"processing is none, fold_value_biases or compatibility, not {processing!r}"
-        )
+def _bridge(opened: Opened, processing: str) -> TransformerBridge:
+    if processing not in PROCESSING:
+        raise ValueError(f"processing is one of {', '.join(PROCESSING)}, not {processing!r}")
     # Processing writes into the weights, so it gets its own.
     shell = share(opened.module) if processing == "none" else copy.deepcopy(opened.module)
     shell.set_attn_implementation("eager")

@@ -21,6 +21,7 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
 )
+from transformers.utils import cached_file
 
 from rolecall.analyses.quiet import quiet
 
@@ -95,7 +96,7 @@ def open_source(
         module=_unmarked(module).eval(),
         tokenizer=tokenizer,
         name=place.name,
-        revision=getattr(config, "_commit_hash", None),
+        revision=_commit(place),
         has_lm_head=has_lm_head,
     )
 
@@ -173,6 +174,14 @@ def _not_on_hub(place: Place) -> str:
         else "on the hub, or the hub cannot be reached"
     )
     return f"no folder {place.root!r} here and no such model{at} {where}; {_NAMED_BY}"
+
+
+def _commit(place: Place) -> str | None:
+    """The commit that a hub id stood for; the cache keeps each in a folder of that name."""
+    if Path(place.root).is_dir():
+        return None
+    file = cached_file(place.root, "config.json", revision=place.revision)
+    return Path(file).parent.name if file else None
 
 
 def _embedded() -> Place:

@@ -22,7 +22,7 @@ TEXT = (
     "Tom met Zoë in the garden. She said hello, and they walked home together.",
 )
 
-_SIZES = {
+_SIZES: dict[str, Any] = {
     "vocab_size": 512,
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -33,7 +33,7 @@ _SIZES = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
-_GPT_SIZES = {
+_GPT_SIZES: dict[str, Any] = {
     "vocab_size": 512,
     "n_embd": 32,
     "n_layer": 2,
@@ -42,8 +42,10 @@ _GPT_SIZES = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-_GROUPED = {**_SIZES, "num_key_value_heads": 2}
-_BERT_SIZES = {k: v for k, v in _SIZES.items() if k not in ("bos_token_id", "eos_token_id")}
+_GROUPED: dict[str, Any] = {**_SIZES, "num_key_value_heads": 2}
+_BERT_SIZES: dict[str, Any] = {
+    name: size for name, size in _SIZES.items() if name not in ("bos_token_id", "eos_token_id")
+}
 
 
 def _gpt2() -> Any:
@@ -153,7 +155,7 @@ def byte_pairs(*, bos: bool = True) -> Any:
         show_progress=False,
     )
     inner.train_from_iterator(TEXT * 8, trainer)
-    first = {"bos_token": "<s>"} if bos else {}
+    first: dict[str, Any] = {"bos_token": "<s>"} if bos else {}
     return hf.PreTrainedTokenizerFast(
         tokenizer_object=inner, unk_token="<unk>", eos_token="</s>", **first
     )
