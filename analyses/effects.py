@@ -2,9 +2,9 @@
 
 Intervals resample templates, then items within them. p-values flip signs: under the null an item's
 effect is as likely positive as negative; whole templates flip where there are enough of them
-(`TEMPLATES`), else items. `p_max` compares with the largest |t| over all heads and tasks of one kind
-of replacement, `q_value` is Benjamini-Hochberg's over the same. What is below the resolution of
-the arithmetic counts as zero.
+(`TEMPLATES`), else items. `p_max` compares with the largest |t| over all heads and tasks of one
+kind of replacement, `q_value` is Benjamini-Hochberg's over the same. What is below the resolution
+of the arithmetic counts as zero.
 """
 
 from __future__ import annotations

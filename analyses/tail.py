@@ -114,9 +114,9 @@ def _norm(parts: Anatomy, resid: Tensor, hidden: Tensor, model: Model) -> nn.Mod
         return None
     inside = {part for block in parts.blocks for part in block.modules()}
     for module in parts.body.modules():
-        if "Norm" in type(module).__name__ and module not in inside:
-            if _close(module(resid), hidden):
-                return module
+        norm = "Norm" in type(module).__name__ and module not in inside
+        if norm and _close(module(resid), hidden):
+            return module
     raise ValueError(f"{model.name}: no final norm between the last block and the logits")
 
 

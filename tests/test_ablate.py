@@ -260,7 +260,7 @@ def test_a_head_that_is_not_there_is_named(tiny, heads, says):
 
 
 def test_a_layer_without_attention_has_no_heads(tiny):
-    with pytest.raises(ValueError, match="layer 0 of .* has no attention"):
+    with pytest.raises(ValueError, match=r"layer 0 of .* has no attention"):
         ablate(tiny("lfm2"), choices(), settings=replace(BARE, heads=("L0H1",)))
 
 
