@@ -28,7 +28,7 @@ def adjective(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = adjective(aligner, n=1, seed=0).examples[0]
+    >>> example = adjective.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
     'There was the fast , as the lazy sailor said , shoe .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
@@ -49,7 +49,7 @@ def adjective_to_noun(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from an adjective to the noun it modifies, to the right of it.
 
     >>> from rolecall.probes.toy import toy_aligner
-    >>> example = adjective_to_noun(toy_aligner(causal=False), n=1, seed=0).examples[0]
+    >>> example = adjective_to_noun.dataset(toy_aligner(causal=False), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((4,), (12,), ((9,),))
     """

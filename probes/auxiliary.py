@@ -40,11 +40,11 @@ def auxiliary(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = auxiliary(aligner, n=1, seed=0).examples[0]
+    >>> example = auxiliary.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
-    'When will the sailor who has laughed forget it ?'
+    'When will the sailor who has laughed then forget it ?'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
-    ((8,), (2,), ((6,),))
+    ((9,), (2,), ((6,),))
     """
     return aligned(aligner, sentences(templates("auxiliary"), n=n, seed=seed))
 
@@ -61,9 +61,9 @@ def auxiliary_to_verb(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from an auxiliary to its verb, to the right of it.
 
     >>> from rolecall.probes.toy import toy_aligner
-    >>> example = auxiliary_to_verb(toy_aligner(causal=False), n=1, seed=0).examples[0]
+    >>> example = auxiliary_to_verb.dataset(toy_aligner(causal=False), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
-    ((2,), (8,), ((7,),))
+    ((2,), (9,), ((7,),))
     """
     if aligner.causal:
         return Crafted((), {FUTURE: n})

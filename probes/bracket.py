@@ -39,10 +39,10 @@ def bracket(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = bracket(aligner, n=1, seed=0).examples[0]
+    >>> example = bracket.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
-    'So the sailor ( with the camel ( now clean ) of the market ) walked .'
+    'So the sailor ( with the camel ( of the market ) of the castle ) walked .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
-    ((15,), (4,), ((8,),))
+    ((16,), (4,), ((8,),))
     """
     return aligned(aligner, sentences(templates("bracket"), n=n, seed=seed))

@@ -40,7 +40,7 @@ def coreference(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = coreference(aligner, n=1, seed=0).examples[0]
+    >>> example = coreference.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
     'Then Steven forgot Susan before he swam .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
@@ -61,9 +61,9 @@ def antecedent_to_pronoun(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from an antecedent to the pronoun that stands for it, to the right of it.
 
     >>> from rolecall.probes.toy import toy_aligner
-    >>> example = antecedent_to_pronoun(toy_aligner(causal=False), n=1, seed=0).examples[0]
+    >>> example = antecedent_to_pronoun.dataset(toy_aligner(causal=False), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
-    ((2,), (6,), ())
+    ((2,), (6,), ((4,),))
     """
     if aligner.causal:
         return Crafted((), {FUTURE: n})

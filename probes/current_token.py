@@ -18,7 +18,7 @@ def current_token(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends to the token it looks from.
 
     >>> from rolecall.probes.aligner import id_aligner
-    >>> example = current_token(id_aligner(99), n=1, seed=0).examples[0]
+    >>> example = current_token.dataset(id_aligner(99), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((8,), (8,), ((7,), (6,), (5,)))
     """

@@ -36,7 +36,7 @@ def delimiter(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = delimiter(aligner, n=1, seed=0).examples[0]
+    >>> example = delimiter.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
     'Now the sailor swam , and then the camel came to the market'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals

@@ -40,7 +40,7 @@ def determiner(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = determiner(aligner, n=1, seed=0).examples[0]
+    >>> example = determiner.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
     'They got this , as her sailor says , very fast shoe .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
@@ -61,7 +61,7 @@ def determiner_to_noun(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from a determiner to its noun, to the right of it.
 
     >>> from rolecall.probes.toy import toy_aligner
-    >>> example = determiner_to_noun(toy_aligner(causal=False), n=1, seed=0).examples[0]
+    >>> example = determiner_to_noun.dataset(toy_aligner(causal=False), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((3,), (12,), ((7,),))
     """

@@ -46,11 +46,11 @@ def duplicate_token(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     follows the copy, the previous token, and a token that is no copy.
 
     >>> from rolecall.probes.aligner import id_aligner
-    >>> example = duplicate_token(id_aligner(99, max_length=12), n=1, seed=0).examples[0]
+    >>> example = duplicate_token.dataset(id_aligner(99, max_length=12), n=1, seed=0).examples[0]
     >>> example.token_ids
-    (49, 97, 53, 5, 33, 65, 51, 53, 38, 61, 45, 27)
+    (40, 78, 81, 26, 70, 61, 56, 66, 33, 7, 1, 7)
     >>> [(link.query, link.target) for link in example.links]
-    [((7,), (2,))]
+    [((11,), (9,))]
     """
     rng = Random(seed)
     natural = 0 if aligner.tokenizer is None else n // 2

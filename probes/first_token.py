@@ -22,7 +22,7 @@ def first_token(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends to the first position of the input, be it a special token or a word.
 
     >>> from rolecall.probes.aligner import id_aligner
-    >>> example = first_token(id_aligner(99, bos=0), n=1, seed=0).examples[0]
+    >>> example = first_token.dataset(id_aligner(99, bos=0), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((9,), (0,), ((9,), (8,), (4,)))
     """

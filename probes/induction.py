@@ -88,11 +88,11 @@ def induction(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     tokens two behind them, and the previous token.
 
     >>> from rolecall.probes.aligner import id_aligner
-    >>> example = induction(id_aligner(99), n=1, seed=1).examples[0]
+    >>> example = induction.dataset(id_aligner(99), n=1, seed=1).examples[0]
     >>> example.token_ids
-    (78, 32, 15, 63, 57, 60, 78, 32, 15, 63)
+    (15, 63, 97, 57, 60, 15, 63, 97, 57)
     >>> [(link.query, link.target) for link in example.links]
-    [((6,), (1,)), ((7,), (2,)), ((8,), (3,))]
+    [((5,), (1,)), ((6,), (2,)), ((7,), (3,))]
     """
     rng = Random(seed)
     examples = []

@@ -20,7 +20,7 @@ def next_token(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends to the token one to the right of the one it looks from.
 
     >>> from rolecall.probes.aligner import id_aligner
-    >>> example = next_token(id_aligner(99, causal=False), n=1, seed=4).examples[0]
+    >>> example = next_token.dataset(id_aligner(99, causal=False), n=1, seed=4).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((8,), (9,), ((10,), (7,), (8,), (11,)))
     """

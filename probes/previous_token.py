@@ -34,7 +34,7 @@ def previous_token(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends to the token one to the left of the one it looks from.
 
     >>> from rolecall.probes.aligner import id_aligner
-    >>> example = previous_token(id_aligner(99), n=1, seed=0).examples[0]
+    >>> example = previous_token.dataset(id_aligner(99), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((8,), (7,), ((6,), (5,), (8,)))
     """

@@ -43,7 +43,7 @@ def rare_token(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = rare_token(aligner, n=1, seed=0).examples[0]
+    >>> example = rare_token.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
     'Now the parasol and the camel came to us here then'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals

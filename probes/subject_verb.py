@@ -43,7 +43,7 @@ def subject_verb(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = subject_verb(aligner, n=1, seed=0).examples[0]
+    >>> example = subject_verb.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
     'Now the sailor near the camels carries him here .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
@@ -64,9 +64,9 @@ def subject_to_verb(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from a subject noun to its verb, to the right of it.
 
     >>> from rolecall.probes.toy import toy_aligner
-    >>> example = subject_to_verb(toy_aligner(causal=False), n=1, seed=0).examples[0]
+    >>> example = subject_to_verb.dataset(toy_aligner(causal=False), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
-    ((3,), (7,), ())
+    ((3,), (7,), ((6,),))
     """
     if aligner.causal:
         return Crafted((), {FUTURE: n})

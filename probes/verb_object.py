@@ -40,7 +40,7 @@ def verb_object(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
-    >>> example = verb_object(aligner, n=1, seed=0).examples[0]
+    >>> example = verb_object.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
     'So he forgot , as the sailor swam , the shoe .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
@@ -61,7 +61,7 @@ def verb_to_object(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from a verb to its direct object, to the right of it.
 
     >>> from rolecall.probes.toy import toy_aligner
-    >>> example = verb_to_object(toy_aligner(causal=False), n=1, seed=0).examples[0]
+    >>> example = verb_to_object.dataset(toy_aligner(causal=False), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((3,), (11,), ((7,),))
     """
