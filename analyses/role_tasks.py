@@ -1,0 +1,62 @@
+"""The tasks of roles, for one model: what it should do if heads of those roles matter."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Iterable
+
+from rolecall.analyses.models import Model
+from rolecall.probes.base import Probe, Task
+from rolecall.probes.registry import BUILT_IN, PluginWarning, known
+
+DEFAULT_N = 48
+
+
+def role_tasks(
+    model: Model, names: Iterable[str] = (), *, n: int = DEFAULT_N, seed: int = 0
+) -> list[Task]:
+    """Every task of the known roles, or those that `names` gives by role or by task.
+
+    Tasks without items are among them, with the reasons. Roles that share a task give it once. A
+    third party's task that fails is left out with a warning.
+
+    Raises:
+        ValueError: A name is unknown (the message offers the nearest one), or that role has no
+            task.
+    """
+    if n < 1:
+        raise ValueError(f"a task needs at least one item; got n={n}")
+    made = {probe.name: _make(probe, model, n=n, seed=seed) for probe in known() if probe.task}
+    by_role = {role: task for role, task in made.items() if task is not None}
+    by_name = {task.name: task for task in by_role.values()}
+    wanted = list(names)
+    if not wanted:
+        return list(by_name.values())
+    return list({(task := _find(w, by_role, by_name)).name: task for w in wanted}.values())
+
+
+def _find(name: str, by_role: dict[str, Task], by_name: dict[str, Task]) -> Task:
+    if name in by_name:
+        return by_name[name]
+    if name in by_role:
+        return by_role[name]
+    for probe in known():
+        if probe.name == name:
+            raise ValueError(f"role {name!r} has no task: {probe.no_task or 'it failed'}")
+    names = sorted({*by_name, *by_role})
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"no role or task is named {name!r}.{hint} Known: {', '.join(names)}")
+
+
+def _make(probe: Probe, model: Model, *, n: int, seed: int) -> Task | None:
+    assert probe.task is not None
+    try:
+        return probe.task(model.aligner, n=n, seed=seed)
+    except Exception as error:
+        if probe in BUILT_IN:
+            raise
+        text = f"the task of {probe.name!r} is left out: {type(error).__name__}: {error}"
+        warnings.warn(text, PluginWarning, stacklevel=3)
+        return None

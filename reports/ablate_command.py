@@ -1,0 +1,133 @@
+"""`rolecall ablate`: what each head contributes to each task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rolecall.reports.model_options import model_options, open_model, run_folder
+
+KINDS = ("zero", "zero_folded", "mean", "resample")
+
+
+@click.command()
+@model_options
+@click.option("--task", "names", multiple=True, help="A role or a task; may be repeated. [all]")
+@click.option(
+    "--tasks",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A JSON-lines file of tasks of your own; may be repeated.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(KINDS),
+    help="What heads are replaced by; may be repeated. [zero, mean, resample]",
+)
+@click.option("--heads", multiple=True, help="L5H1,L6H0; L5H1+L6H0 is removed together. [all]")
+@click.option("--group", type=click.Choice(["kv"]), help="Remove whole KV groups instead.")
+@click.option("-n", "n", default=48, show_default=True, help="Items a task, about.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="The run folder.")
+@click.option("--damage", default=16, show_default=True, help="Passages for generic damage.")
+@click.option("--race", is_flag=True, help="Stop working on a head once its effect is decided.")
+@click.option(
+    "--band", default=0.1, show_default=True, help="Effects within ± this are negligible (--race)."
+)
+@click.option("--figures/--no-figures", default=True, show_default=True)
+def ablate(
+    names: tuple[str, ...],
+    files: tuple[Path, ...],
+    kinds: tuple[str, ...],
+    out: Path | None,
+    **options: Any,
+) -> None:
+    """Replace every head's write and see what each task of MODEL loses.
+
+    Writes effects.parquet, the per-item numbers under effects/items, and figures. With --race it
+    writes race.parquet instead: which heads matter by more than --band, decided with as few items
+    as that takes.
+    """
+    from rich.console import Console
+
+    from rolecall.analyses.ablate import DEFAULT_KINDS, Settings
+    from rolecall.analyses.ablate import ablate as ablate_model
+    from rolecall.reports.progress import progress_bar
+    from rolecall.reports.top_effects import print_top_effects
+
+    folder = run_folder(out, options["model"])
+    settings = Settings(
+        heads=options["heads"],
+        group=options["group"],
+        seed=options["seed"],
+        damage=options["damage"],
+    )
+    kinds = kinds or DEFAULT_KINDS
+    with progress_bar("head-items") as told:
+        model = open_model(options)
+        tasks, notes = _tasks(model, names, files, n=options["n"], seed=options["seed"])
+        if options["race"]:
+            return _race(model, tasks, kinds[0], settings=settings, folder=folder, **options)
+        found = ablate_model(model, tasks, kinds, settings=settings, out=folder, progress=told)
+        if options["figures"]:
+            _draw(found.table, [task.name for task in tasks], folder / "figures", told)
+    console = Console()
+    shown = [task.name for task in tasks]
+    print_top_effects(found.table, shown, [*notes, *found.notes], console)
+    console.print(f"\nWritten to {folder}/", highlight=False)
+    return None
+
+
+def _tasks(
+    model: Any, names: tuple[str, ...], files: tuple[Path, ...], *, n: int, seed: int
+) -> tuple[list[Any], list[str]]:
+    """The tasks that can be run, and what to tell of the others and of bad lines."""
+    from rolecall.analyses.role_tasks import role_tasks
+    from rolecall.analyses.task_file import read_tasks
+
+    model.require_lm_head()
+    tasks, notes = [], []
+    for path in files:
+        read = read_tasks(path, model)
+        tasks.append(read.task)
+        for problem in read.problems:
+            click.echo(f"rolecall: {problem}; the line is left out", err=True)
+        if read.problems:
+            notes.append(f"{path}: {len(read.problems)} lines left out, see above")
+    if names or not files:
+        tasks += role_tasks(model, names, n=n, seed=seed)
+    for task in tasks:
+        if not task.items:
+            why = ", ".join(f"{count} × {why}" for why, count in sorted(task.dropped.items()))
+            notes.append(f"{task.name}: no items for this model: {why}")
+    usable = [task for task in tasks if task.items]
+    if not usable:
+        raise ValueError("; ".join(notes) or "there is no task for this model")
+    return usable, notes
+
+
+def _draw(table: Any, tasks: list[str], folder: Path, told: Any) -> None:
+    from rolecall.reports.effect_figures import effect_forest, effect_heatmap
+    from rolecall.reports.own_task import preferred_kind
+
+    for done, task in enumerate(tasks):
+        told("drawing", done, len(tasks))
+        rows = table[(table["task"] == task) & table["head"].notna() & table["layer"].notna()]
+        if rows.empty:
+            continue
+        kind = preferred_kind(rows)
+        for column in ("total", "direct", "self_repair"):
+            stem = folder / f"effects-{task}-{kind}-{column}"
+            effect_heatmap(rows, task, kind, column=column, save=stem)
+        effect_forest(rows, task, save=folder / f"effects-{task}-forest")
+
+
+def _race(
+    model: Any, tasks: list[Any], kind: str, *, settings: Any, folder: Path, **options: Any
+) -> None:
+    raise NotImplementedError

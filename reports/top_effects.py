@@ -1,0 +1,80 @@
+"""The heads with the largest effects, task by task, as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from rolecall.reports.effect_figures import UNITS, largest
+
+TOP = 6
+LEGEND = (
+    "Positive: the model does the task worse without the head. In brackets 95 % (bootstrap over "
+    "templates, then items); * stands out among all heads and tasks (p_max < .05). damage: what "
+    "the same replacement costs on unrelated text, in nats; × the effect relative to it. A head "
+    "that does damage everywhere, or whose effect goes when its mean is put in its place, is no "
+    "specialist of the task."
+)
+
+
+def print_top_effects(
+    effects: pd.DataFrame, tasks: Sequence[str], notes: Sequence[str], console: Console
+) -> None:
+    """Nothing; prints each task's leading heads, and what a reader must know."""
+    for task in tasks:
+        rows = effects[effects["task"] == task]
+        if not rows.empty:
+            console.print()
+            console.print(_headline(task, rows), highlight=False)
+            for kind, part in rows.groupby("ablation", sort=True):
+                console.print(table_of(part, str(kind), largest(rows, TOP)))
+    console.print()
+    console.print(LEGEND, style="dim", highlight=False)
+    for note in notes:
+        console.print(f"[yellow]note[/yellow] {note}", highlight=False)
+
+
+def table_of(rows: pd.DataFrame, kind: str, heads: Sequence[str]) -> Table:
+    """One kind of replacement on one task: these heads, largest effect first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(kind.replace("_", " "), no_wrap=True, min_width=11)
+    for name in ("effect", "95 %", "", "direct", "repaired", "KL", "damage", "×"):
+        table.add_column(name, justify="right", no_wrap=True)
+    shown = rows[rows["heads"].isin(heads)]
+    order = shown["total"].abs().sort_values(ascending=False, kind="stable").index
+    for row in shown.loc[order].to_dict("records"):
+        ratio = row["per_damage"]
+        table.add_row(
+            row["heads"],
+            _number(row["total"], "+.3f"),
+            f"[{_number(row['total_low'], '.2f')}, {_number(row['total_high'], '.2f')}]",
+            "*" if row["p_max"] < 0.05 else "",
+            _number(row["direct"], "+.3f"),
+            _number(row["self_repair"], ".0%"),
+            _number(row["kl"], ".3f"),
+            _number(row["generic_damage"], "+.3f"),
+            _number(ratio, ".0f")
+            if pd.notna(ratio) and abs(ratio) >= 10
+            else _number(ratio, ".1f"),
+        )
+    return table
+
+
+def _headline(task: str, rows: pd.DataFrame) -> str:
+    row = rows.iloc[0]
+    unit = UNITS.get(row["metric"], "")
+    clean = f"clean {row['clean']:.2f} {unit}"
+    if pd.notna(row["clean_accuracy"]):
+        clean += f", {row['clean_accuracy']:.0%} right"
+    if pd.notna(row["control"]):
+        clean += f" (chance {row['control']:.2f})"
+    metric = str(row["metric"]).replace("_", " ")
+    able = "" if row["interpretable"] else "  [red]not interpretable[/red]"
+    return f"[bold]{task}[/bold]  {metric}, {clean}, {row['n_items']} items{able}"
+
+
+def _number(value: float | None, how: str) -> str:
+    return "–" if value is None or pd.isna(value) else format(float(value), how)
