@@ -269,9 +269,7 @@ def test_weights_that_lack_a_tensor_are_not_filled_with_chance(folder, tmp_path)
     tensors = load_file(broken / "model.safetensors")
     del tensors["transformer.h.1.attn.c_attn.weight"]
     save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(
-        ValueError, match=r"lack 1 tensors, such as transformer\.h\.1\.attn"
-    ) as error:
+    with pytest.raises(ValueError, match="lack 1 tensors") as error:
         load_model(broken)
     one_line(error)
 
