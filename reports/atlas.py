@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
@@ -20,7 +19,7 @@ from rolecall.reports.palette import (
     role_colour,
     role_letters,
 )
-from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, shape_of
+from rolecall.reports.run import NO_LABEL, Run, labels_of, shape_of
 from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_heads
 
@@ -31,8 +30,8 @@ LETTER_ROOM = 0.16
 def atlas(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
     """All heads, layers down and heads across, each in the colour of its role.
 
-    Strong colour is tier A, fainter B, then C; a head without a label is pale, and one that was
-    not looked at is hatched. Where cells are large enough they carry two letters a role, so the
+    Strong colour is tier A, fainter B, then C; a head without a label is pale (dotted where some
+    task needs it all the same), and one that was not looked at is hatched. Where cells are large enough they carry two letters a role, so the
     figure reads in grey too. A second role of a head is the triangle in its corner.
 
     Args:
@@ -49,7 +48,10 @@ def atlas(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = Non
         axes = new_axes(columns, height)
         axes.set(xlim=(0, shape[1]), ylim=(shape[0], 0))
         _cells(axes, heads)
-        cell = (COLUMN_WIDTH[columns] - 0.6) / shape[1], (map_height(shape, columns) - 0.6) / shape[0]
+        cell = (
+            (COLUMN_WIDTH[columns] - 0.6) / shape[1],
+            (map_height(shape, columns) - 0.6) / shape[0],
+        )
         if min(cell) >= LETTER_ROOM:
             _letters(axes, heads, letters, size=min(7.0, 30 * min(cell)))
         label_heads(axes, shape)
@@ -75,8 +77,12 @@ def _cells(axes: Axes, heads: pd.DataFrame) -> None:
         cells.append(Rectangle((x + 0.04, y + 0.04), 0.92, 0.92))
         colours.append(cell_colour(row.label, row.tier))
         if len(row.roles) > 1:
-            corners.append(Polygon([(x + 0.96, y + 0.5), (x + 0.96, y + 0.96), (x + 0.5, y + 0.96)]))
+            corners.append(
+                Polygon([(x + 0.96, y + 0.5), (x + 0.96, y + 0.96), (x + 0.5, y + 0.96)])
+            )
             corner_colours.append(role_colour(row.roles[1]))
+    needed = heads[(heads["label"] == NO_LABEL) & (heads["tier"] == "D")]
+    axes.scatter(needed["head"] + 0.5, needed["layer"] + 0.5, s=3, color="0.45", lw=0, zorder=4)
     white = [Rectangle((float(r.head), float(r.layer)), 1, 1) for r in heads.itertuples()]
     axes.add_collection(PatchCollection(white, facecolor="white", lw=0))
     axes.add_collection(PatchCollection(cells, facecolors=colours, lw=0))
@@ -102,10 +108,11 @@ def _legend(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, per_lin
         )
         for role in sorted(set(held), key=lambda name: (-held.count(name), name))
     ]
-    for tier in sorted(set(heads["tier"].dropna())):
+    labelled = heads[heads["label"] != NO_LABEL]
+    for tier in sorted(set(labelled["tier"].dropna())):
         grey = blended("#333333", TIER_STRENGTH.get(str(tier), 0.42))
         handles.append(Patch(facecolor=grey, label=f"tier {tier}" if len(tier) == 1 else tier))
-    without = int((heads["label"] == NO_LABEL).sum())
+    without = len(heads) - len(labelled)
     handles.append(Patch(facecolor=PALE, label=f"{NO_LABEL} ({without} of {len(heads)})"))
     figure = axes.get_figure(root=True)
     assert figure is not None

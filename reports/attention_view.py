@@ -70,7 +70,9 @@ class Seen:
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is no stored attention ({error!r})") from None
         if len(seen.pattern) != len(seen.tokens):
-            raise ValueError(f"{len(seen.tokens)} tokens, but {len(seen.pattern)} rows of attention")
+            raise ValueError(
+                f"{len(seen.tokens)} tokens, but {len(seen.pattern)} rows of attention"
+            )
         return seen
 
     def kind(self, position: int) -> str:
@@ -161,7 +163,9 @@ def attention_matrix(seen: Seen, *, most: int = MOST_TOKENS) -> str:
     parts = []
     for i, (query, name) in enumerate(zip(shown, names, strict=True)):
         y = margin + side * i
-        parts.append(f'<text x="{margin - 4:.0f}" y="{y + 10:.0f}" text-anchor="end">{escape(name)}</text>')
+        parts.append(
+            f'<text x="{margin - 4:.0f}" y="{y + 10:.0f}" text-anchor="end">{escape(name)}</text>'
+        )
         x = margin + side * i
         turn = f'transform="translate({x + 10:.0f} {margin - 4:.0f}) rotate(-90)"'
         parts.append(f"<text {turn}>{escape(name)}</text>")
@@ -193,9 +197,7 @@ def _lift(distance: float) -> float:
     return 18 + 0.42 * abs(distance) if abs(distance) < 260 else 127 + 0.06 * (abs(distance) - 260)
 
 
-def _arc(
-    seen: Seen, key: int, weight: float, *, ends: tuple[float, float], base: float
-) -> str:
+def _arc(seen: Seen, key: int, weight: float, *, ends: tuple[float, float], base: float) -> str:
     start, end = ends
     kind = seen.kind(key)
     top = base - _lift(start - end)

@@ -15,7 +15,7 @@ from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
 KINDS = {"q": ("#0072B2", "-"), "k": ("#D55E00", "--"), "v": ("#009E73", ":")}
-COLUMNS = ("from_layer", "from_head", "to_layer", "to_head", "kind", "score")
+COLUMNS = ("kind", "from_layer", "from_head", "layer", "head", "excess")
 
 
 def composition_graph(
@@ -27,8 +27,8 @@ def composition_graph(
     score beyond the random baseline. Heads with a label wear its colour.
 
     Args:
-        data: A run with a table `composition`, or rows with from_layer, from_head, to_layer,
-            to_head, kind (q, k or v) and score.
+        data: A run with a table `composition`, or rows with kind (q, k or v), from_layer,
+            from_head, layer, head (the one that is fed) and excess over the random baseline.
         top: How many edges.
         columns: Width in columns of a paper, 1 or 2.
         save: A path without ending: .svg, .pdf, .png and .csv are written there.
@@ -40,7 +40,7 @@ def composition_graph(
     lacking = [name for name in COLUMNS if name not in rows.columns]
     if lacking:
         raise ValueError(f"the composition table lacks the columns {', '.join(lacking)}")
-    rows = rows.sort_values("score", ascending=False, kind="stable").head(top)
+    rows = rows.sort_values("excess", ascending=False, kind="stable").head(top)
     with rolecall_style():
         places = _places(rows)
         layers = sorted({layer for layer, _ in places})
@@ -67,10 +67,9 @@ def composition_graph(
 
 def _places(rows: pd.DataFrame) -> dict[tuple[int, int], tuple[float, int]]:
     """Head → where it is drawn: evenly across its layer, in the order of heads."""
-    ends = pd.concat(
-        rows[[f"{end}_layer", f"{end}_head"]].set_axis(["layer", "head"], axis=1)
-        for end in ("from", "to")
-    ).drop_duplicates()
+    fed = rows[["layer", "head"]]
+    feeding = rows[["from_layer", "from_head"]].set_axis(fed.columns, axis=1)
+    ends = pd.concat([feeding, fed]).drop_duplicates()
     places: dict[tuple[int, int], tuple[float, int]] = {}
     for y, (layer, part) in enumerate(ends.groupby("layer", sort=True)):
         names = sorted(part["head"])
@@ -82,17 +81,17 @@ def _places(rows: pd.DataFrame) -> dict[tuple[int, int], tuple[float, int]]:
 
 
 def _edges(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
-    most = float(rows["score"].max()) or 1.0
+    most = max(float(rows["excess"].max()), 1e-9)
     for i, row in enumerate(rows.itertuples()):
         colour, style = KINDS.get(row.kind, ("0.5", "-"))
         arrow = FancyArrowPatch(
             places[row.from_layer, row.from_head],
-            places[row.to_layer, row.to_head],
+            places[row.layer, row.head],
             arrowstyle="-|>,head_width=2,head_length=3",
             connectionstyle=f"arc3,rad={0.08 * (-1) ** i}",
             shrinkA=8,
             shrinkB=8,
-            lw=0.5 + 1.6 * row.score / most,
+            lw=0.5 + 1.6 * max(row.excess, 0.0) / most,
             ls=style,
             color=colour,
             alpha=0.8,

@@ -13,9 +13,7 @@ from rolecall.reports.run import NO_LABEL, Run, labels_of, shape_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
 
-def depth_profile(
-    data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = None
-) -> Axes:
+def depth_profile(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
     """A dot for each role and layer, as large as the number of heads with that role there.
 
     Roles are in the order of their mean depth, earliest first.

@@ -91,6 +91,10 @@ def _marks(axes: Axes, rows: pd.DataFrame, at: np.ndarray) -> None:
             s=size,
             zorder=4,
             label=column,
-            **({"color": "#1B1F23"} if mark == "|" else {"facecolor": "white", "edgecolor": "#1B1F23"}),
+            **(
+                {"color": "#1B1F23"}
+                if mark == "|"
+                else {"facecolor": "white", "edgecolor": "#1B1F23"}
+            ),
             linewidths=1.0 if mark == "|" else 0.7,
         )

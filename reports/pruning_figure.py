@@ -14,9 +14,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 STYLES = ("-", "--", "-.", ":")
 
 
-def pruning_curves(
-    data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = None
-) -> Axes:
+def pruning_curves(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
     """A line for each order of removal, with its band; the random order is grey.
 
     Args:

@@ -20,6 +20,13 @@ MADE_BY = {
 }
 """The tables of design §6, and the command that writes each."""
 
+CSV = {
+    "heads": ("layer", "head", "label", "tier"),
+    "near_misses": ("layer", "head", "role", "reasons"),
+    "sensitivity": ("threshold", "value", "moved_to", "flips"),
+}
+"""Tables kept as .csv, with the columns that reports need."""
+
 NO_LABEL = "no clean label"
 CANDIDATE = "pattern only"
 """The tier of a head in a run without verdicts: attention stands out, nothing was judged."""
@@ -76,8 +83,7 @@ def read_run(folder: Path | str) -> Run:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; give a run folder, as `rolecall scan` writes it")
     tables = {path.stem: _read(folder, path) for path in sorted(folder.glob("*.parquet"))}
-    if (folder / "heads.csv").is_file():
-        tables["heads"] = _read_csv(folder / "heads.csv")
+    tables |= {n: _read_csv(path) for n in CSV if (path := folder / f"{n}.csv").is_file()}
     if not tables:
         raise ValueError(f"{folder} holds no table; run `rolecall scan` into it first")
     path = folder / "manifest.json"
@@ -184,10 +190,10 @@ def _read(folder: Path, path: Path) -> pd.DataFrame:
 
 def _read_csv(path: Path) -> pd.DataFrame:
     try:
-        rows = pd.read_csv(path, encoding="utf-8-sig", keep_default_na=True)
+        rows = pd.read_csv(path, encoding="utf-8-sig")
     except (ValueError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no table that can be read ({error})") from None
-    lacking = [name for name in ("layer", "head", "label", "tier") if name not in rows.columns]
+    lacking = [name for name in CSV[path.stem] if name not in rows.columns]
     if lacking:
-        raise ValueError(f"{path} is not rolecall's heads table: it lacks {', '.join(lacking)}")
+        raise ValueError(f"{path} is not rolecall's {path.stem} table: no {', '.join(lacking)}")
     return rows

@@ -20,8 +20,8 @@ def label_sensitivity(
     """For each threshold, how many labels change when it is lowered and when it is raised.
 
     Args:
-        data: A run with a table `sensitivity`, or rows with `threshold`, `factor` (below 1 lowered,
-            above 1 raised) and `flipped` (the number of labels that change).
+        data: A run with sensitivity.csv, or rows with `threshold`, its `value`, what it is
+            `moved_to`, and `flips`, the number of heads with another label then.
         columns: Width in columns of a paper, 1 or 2.
         save: A path without ending: .svg, .pdf, .png and .csv are written there.
 
@@ -29,24 +29,27 @@ def label_sensitivity(
         ValueError: There is no such table, or a column is missing.
     """
     rows = rows_of(data, "sensitivity")
-    lacking = [name for name in ("threshold", "factor", "flipped") if name not in rows.columns]
+    lacking = [
+        name for name in ("threshold", "value", "moved_to", "flips") if name not in rows.columns
+    ]
     if lacking:
         raise ValueError(f"the sensitivity table lacks the columns {', '.join(lacking)}")
     names = list(dict.fromkeys(rows["threshold"]))
     with rolecall_style():
         axes = new_axes(columns, 0.95 + 0.27 * max(len(names), 2))
-        lowered, raised = rows[rows["factor"] < 1], rows[rows["factor"] > 1]
+        lowered = rows[rows["moved_to"] < rows["value"]]
+        raised = rows[rows["moved_to"] > rows["value"]]
         for part, colour, shift in ((lowered, DOWN, -0.18), (raised, UP, 0.18)):
             if part.empty:
                 continue
             at = [names.index(name) + shift for name in part["threshold"]]
             word = "lowered" if shift < 0 else "raised"
-            by = "/".join(f"{abs(factor - 1):.0%}" for factor in sorted(set(part["factor"])))
-            axes.barh(at, part["flipped"], height=0.32, color=colour, label=f"{word} by {by}")
+            by = (part["moved_to"] / part["value"] - 1).abs().max()
+            axes.barh(at, part["flips"], height=0.32, color=colour, label=f"{word} by {by:.0%}")
         axes.set_yticks(range(len(names)), labels=[str(n).replace("_", " ") for n in names])
         axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="labels that change")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlim(0, max(1.0, float(rows["flipped"].max()) * 1.05))
+        axes.set_xlim(0, max(1.0, float(rows["flips"].max()) * 1.05))
         axes.tick_params(axis="y", length=0)
         figure = axes.get_figure(root=True)
         assert figure is not None

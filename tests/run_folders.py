@@ -57,9 +57,9 @@ def write_run(
     if "heads" in wanted:
         heads.to_csv(folder / "heads.csv", index=False)
     if "extras" in wanted:
-        draw_composition(heads, seed=seed).to_parquet(folder / "composition.parquet", index=False)
-        draw_pruning(len(heads), seed=seed).to_parquet(folder / "pruning.parquet", index=False)
-        draw_sensitivity().to_parquet(folder / "sensitivity.parquet", index=False)
+        _write(folder, "composition", draw_composition(heads, seed=seed))
+        _write(folder, "pruning", draw_pruning(len(heads), seed=seed))
+        draw_sensitivity().to_csv(folder / "sensitivity.csv", index=False)
     if "manifest" in wanted:
         text = json.dumps(manifest(shape, name), indent=2)
         (folder / "manifest.json").write_text(text, encoding="utf-8")
@@ -195,7 +195,8 @@ def draw_verdicts(scores: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
 def draw_heads(scores: pd.DataFrame, effects: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
     heads = scores[["layer", "head", "kv_group"]].drop_duplicates()
     lead = verdicts.sort_values(["tier"], kind="stable").drop_duplicates(["layer", "head"])
-    roles = verdicts.groupby(["layer", "head"])["role"].agg(";".join).rename("roles").reset_index()
+    held = verdicts.assign(text=verdicts["role"] + " (" + verdicts["tier"] + ")")
+    roles = held.groupby(["layer", "head"])["text"].agg("; ".join).rename("roles").reset_index()
     lead = lead.drop(columns="reasons").rename(columns={"role": "label"})
     heads = heads.merge(lead, "left", ["layer", "head"]).merge(roles, "left", ["layer", "head"])
     own = scores.rename(columns={"role": "label"})
@@ -218,10 +219,11 @@ def draw_composition(heads: pd.DataFrame, *, seed: int) -> pd.DataFrame:
         {
             "from_layer": pairs[:, 0, 0],
             "from_head": pairs[:, 0, 1],
-            "to_layer": pairs[:, 1, 0],
-            "to_head": pairs[:, 1, 1],
+            "layer": pairs[:, 1, 0],
+            "head": pairs[:, 1, 1],
             "kind": draw.choice(["q", "k", "v"], len(pairs)),
-            "score": draw.exponential(0.1, len(pairs)),
+            "score": 0.2,
+            "excess": draw.exponential(0.1, len(pairs)),
         }
     )
 
@@ -249,13 +251,13 @@ def draw_pruning(n_heads: int, *, seed: int) -> pd.DataFrame:
 
 
 def draw_sensitivity() -> pd.DataFrame:
-    names = ("alpha", "min_margin", "min_consistency", "max_sink", "specific_ratio")
+    names = ("alpha", "min_margin", "min_consistency", "dormant", "min_ratio")
     rows = [
-        {"threshold": name, "factor": factor, "flipped": (i * 3 + j * 2) % 7}
+        {"threshold": name, "value": 0.8, "moved_to": 0.8 * factor, "flips": (i * 3 + j * 2) % 7}
         for i, name in enumerate(names)
         for j, factor in enumerate((0.75, 1.25))
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).assign(gained=0, lost=0, tier_changes=0)
 
 
 def manifest(shape: tuple[int, int], name: str) -> dict:

@@ -1,0 +1,204 @@
+"""The report: one HTML file (or Markdown) that needs no network, made from a run folder's tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from rolecall.analyses.tables import plain, read_json
+from rolecall.reports.attention_view import Seen, attention_arcs, marked_words
+from rolecall.reports.dropped import dropped_items
+from rolecall.reports.grid_svg import Grid, shaded
+from rolecall.reports.matters import RoleStory, headline, role_stories
+from rolecall.reports.page_data import page_data
+from rolecall.reports.palette import (
+    TIER_STRENGTH,
+    TIER_WORDS,
+    ink_on,
+    role_colour,
+    role_letters,
+)
+from rolecall.reports.redundancy import alike, repaired
+from rolecall.reports.reproduce import cite, commands
+from rolecall.reports.run import NO_LABEL, Run, labels_of, rows_of, significant
+
+ATLAS_WIDTH, MAP_WIDTH = 860.0, 230.0
+LETTER_ROOM = 17.0
+
+
+def environment() -> jinja2.Environment:
+    """The templates, with everything that is put into them escaped."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("rolecall.reports"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["linked"] = linked
+    return made
+
+
+def linked(sentence: str, tiers: dict[str, str]) -> Markup:
+    """The sentence, escaped, with each head's name a link that shows the head's tier."""
+
+    def chip(match: re.Match[str]) -> str:
+        tier = tiers.get(match[0]) or ""
+        letter = f' <span class="tier">{escape(tier)}</span>' if len(tier) == 1 else ""
+        return f'<a class="chip" href="#{match[0]}">{match[0]}{letter}</a>'
+
+    return Markup(re.sub(r"\bL\d+H\d+\b", chip, str(escape(sentence))))
+
+
+def report_html(run: Run) -> str:
+    """The page, whole; a run with scores alone gives what is there and says what is missing."""
+    facts = report_facts(run)
+    return environment().get_template("report.html.j2").render(**facts, **drawings(run, facts))
+
+
+def report_markdown(run: Run) -> str:
+    """The same in Markdown, without the drawings."""
+    env = environment().overlay(autoescape=False)
+    env.filters["cell"] = lambda value: " ".join(str(value).split()).replace("|", "\\|")
+    return env.get_template("report.md.j2").render(**report_facts(run))
+
+
+def report_facts(run: Run) -> dict[str, Any]:
+    """Everything that the report says, drawings apart."""
+    stories = role_stories(run)
+    return {
+        "name": run.name,
+        "model": run.manifest.get("model", {}),
+        "shape": run.shape,
+        "headline": headline(run),
+        "stories": stories,
+        "judged": "heads" in run.tables,
+        "has_scores": "scores" in run.tables,
+        "missing": run.missing(),
+        "tiers": TIER_WORDS,
+        "dropped": dropped_items(run),
+        "alike": alike(run) if "scores" in run.tables else (),
+        "repaired": repaired(run),
+        "commands": commands(run),
+        "cite": cite(run),
+        "manifest": plain(dict(run.manifest)),
+        "sensitivity": _records(run, "sensitivity"),
+    }
+
+
+def drawings(run: Run, facts: dict[str, Any]) -> dict[str, Any]:
+    """The atlas, the maps, the attention views and the script's data, as markup."""
+    if not facts["has_scores"]:
+        return {"data": json_in_page({}), "atlas": "", "legend": (), "maps": {}, "views": {}}
+    stories = facts["stories"]
+    return {
+        "data": json_in_page(page_data(run)),
+        "atlas": Markup(atlas_svg(run)),
+        "legend": atlas_legend(run),
+        "maps": {s.role: Markup(map_svg(run, s)) for s in stories},
+        "views": {s.role: v for s in stories if (v := views(run.folder, s.role))},
+    }
+
+
+def json_in_page(value: Any) -> Markup:
+    """Strict JSON that may stand in a script element: no `<`, so nothing in it can end the element."""
+    text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return Markup(safe.replace("&", "\\u0026"))
+
+
+def atlas_svg(run: Run) -> str:
+    """All heads, each in its role's colour as strong as its tier, with two letters where they fit."""
+    labels = labels_of(run)
+    grid = Grid.fitting(run.shape, ATLAS_WIDTH)
+    looks: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for head in labels.to_dict("records"):
+        looks.setdefault((head["label"], head["tier"] or ""), []).append(_cell(head))
+    body = [f'<path class="none" d="{grid.path(_cell(h) for h in labels.to_dict("records"))}"/>']
+    for (label, tier), cells in sorted(looks.items()):
+        if label != NO_LABEL:
+            strength = TIER_STRENGTH.get(tier, 0.42)
+            colour = f'fill="{role_colour(label)}" fill-opacity="{strength}"'
+            body.append(f'<path {colour} d="{grid.path(cells)}"/>')
+        elif tier == "D":
+            body.append(f'<path class="needed" d="{grid.path(cells, gap=0.7 * grid.cell[1])}"/>')
+    if min(grid.cell) >= LETTER_ROOM:
+        letters = role_letters(role for held in labels["roles"] for role in held)
+        body += [_letters(grid, head, letters) for head in labels.to_dict("records")]
+    label = f"Atlas of {len(labels)} heads; every head is also in the table below."
+    return grid.svg("".join(body), label=str(escape(label)), name="atlas")
+
+
+def atlas_legend(run: Run) -> tuple[dict[str, Any], ...]:
+    """The roles of the atlas: colour, letters, name and number of heads, most frequent first."""
+    labels = labels_of(run)
+    held = [role for roles in labels["roles"] for role in roles]
+    letters = role_letters(held)
+    return tuple(
+        {
+            "role": role,
+            "title": role.replace("_", " "),
+            "colour": role_colour(role),
+            "letters": letters[role],
+            "count": held.count(role),
+        }
+        for role in sorted(letters, key=lambda name: (-held.count(name), name))
+    )
+
+
+def map_svg(run: Run, story: RoleStory) -> str:
+    """One role's scores over all heads; significant heads are framed."""
+    scores = rows_of(run, "scores")
+    rows = scores[scores["role"] == story.role]
+    grid = Grid.fitting(run.shape, MAP_WIDTH, tall=16.0, low=3.0)
+    values = {
+        (int(r["layer"]), int(r["head"])): float(r["score"])
+        for r in rows.to_dict("records")
+        if r["score"] is not None and r["score"] == r["score"]
+    }
+    sure = [_cell(r) for r in rows[significant(rows)].to_dict("records")]
+    body = shaded(grid, values, colour=role_colour(story.role))
+    body += f'<path class="sure" d="{grid.path(sure)}"/>' if sure else ""
+    label = f"Scores of all heads for {story.title}; {len(sure)} stand out."
+    return grid.svg(body, label=str(escape(label)), name=str(escape(story.role)))
+
+
+def views(folder: Path, role: str) -> list[dict[str, Any]]:
+    """The stored attention examples of a role: caption, marked text and arcs."""
+    path = folder / "attention" / f"{role}.json"
+    if not path.is_file():
+        return []
+    seen = [Seen.of(stored) for stored in read_json(path).get("examples", [])]
+    return [
+        {
+            "caption": s.caption,
+            "head": s.head,
+            "words": Markup(marked_words(s)),
+            "arcs": Markup(attention_arcs(s)),
+        }
+        for s in seen
+    ]
+
+
+def _letters(grid: Grid, head: dict[Any, Any], letters: dict[str, str]) -> str:
+    if head["label"] == NO_LABEL:
+        return ""
+    x = grid.left + (head["head"] + 0.5) * grid.cell[0]
+    y = grid.top + (head["layer"] + 0.5) * grid.cell[1] + 3.5
+    more = "+" if len(head["roles"]) > 1 else ""
+    strong = "strong" if TIER_STRENGTH.get(head["tier"] or "", 0.42) > 0.5 else "weak"
+    ink = f'class="ink {strong}" style="--over:{ink_on(role_colour(head["label"]))}"'
+    return f'<text {ink} x="{x:.4g}" y="{y:.4g}">{escape(letters[head["label"]])}{more}</text>'
+
+
+def _cell(head: dict[Any, Any]) -> tuple[int, int]:
+    return int(head["layer"]), int(head["head"])
+
+
+def _records(run: Run, name: str) -> list[dict[str, Any]]:
+    rows = run.table(name)
+    return [] if rows is None else plain(rows.to_dict("records"))

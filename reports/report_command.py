@@ -1,0 +1,42 @@
+"""`rolecall report`: the run folder as one page for a colleague, with every figure beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["html", "md"]),
+    default="html",
+    show_default=True,
+    help="One HTML file, or Markdown.",
+)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="[RUN/report.html]")
+@click.option("--figures/--no-figures", default=True, help="Draw the figures too. [on]")
+def report(run: Path, kind: str, out: Path | None, figures: bool) -> None:
+    """Write the report of RUN: a page that needs no network, and the figures beside it.
+
+    Reads the run folder's tables alone, so it works on a machine without torch. A run that lacks
+    some of them gives a report of what is there, which says what is missing.
+    """
+    from rolecall.analyses.tables import replace_file
+    from rolecall.reports.all_figures import draw_all
+    from rolecall.reports.page import report_html, report_markdown
+    from rolecall.reports.run import read_run
+
+    found = read_run(run)
+    text = report_html(found) if kind == "html" else report_markdown(found)
+    path = out or run / f"report.{kind}"
+    replace_file(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    click.echo(f"{path}  {len(text.encode()) / 1e6:.1f} MB")
+    if figures:
+        drawn = draw_all(found, run / "figures")
+        click.echo(f"{len(drawn)} figures in {run / 'figures'}: {', '.join(drawn)}")
+    for name, command in found.missing():
+        click.echo(f"no {name}: `{command}` would add it", err=True)

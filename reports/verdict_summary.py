@@ -1,0 +1,88 @@
+"""What a person wants to know of a run: how many heads of each role, the leading ones, the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from rolecall.analyses.judge import NO_LABEL
+from rolecall.analyses.verdict import Verdicts
+
+TOP = 3
+TIERS = ("A", "B", "C", "E")
+BAR = 0.8
+"""Overlap of labelled heads over resamples below which a list of heads is not to be relied on."""
+
+
+def print_verdicts(result: Verdicts, console: Console) -> None:
+    """Nothing; prints counts, leading heads, stability, sensitivity and what was not decided."""
+    heads = result.heads
+    console.print(table_of_roles(result))
+    none = heads["label"] == NO_LABEL
+    helpers = none & (heads["tier"] == "D")
+    console.print(
+        f"\n{int(none.sum())} of {len(heads)} heads ({none.mean():.0%}) have no clean label, the "
+        f"usual case; {int(helpers.sum())} of them matter to some task without the pattern of its "
+        "role (tier D).",
+        highlight=False,
+    )
+    overlap = result.jaccard.get("all")
+    if overlap is not None:
+        word = "firm" if overlap >= BAR else f"below {BAR}: read the list with care"
+        console.print(
+            f"Overlap of the labelled heads with those of a resample: {overlap:.2f} ({word}).",
+            highlight=False,
+        )
+    console.print(sensitivity_line(result.sensitivity), highlight=False)
+    for note in result.notes:
+        console.print(f"[yellow]·[/yellow] {note}", highlight=False)
+    console.print(
+        "A pattern and effect on own task, specific; B effect not specific; C pattern, effect not "
+        "detected; E works against its role. Labels describe behaviour on these probes, in this "
+        "checkpoint.",
+        style="dim",
+        highlight=False,
+    )
+
+
+def table_of_roles(result: Verdicts) -> Table:
+    """Per role the number of heads in each tier, and the leading heads with their reasons."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("role", no_wrap=True)
+    for tier in TIERS:
+        table.add_column(tier, justify="right")
+    table.add_column("leading heads")
+    table.add_column("why the first")
+    labelled = result.heads[result.heads["label"] != NO_LABEL]
+    for role, rows in labelled.groupby("label", sort=True):
+        order = rows.assign(rank=rows["tier"].map(list("ABCE").index))
+        best = order.sort_values(["rank", "score"], ascending=[True, False], kind="stable").head(
+            TOP
+        )
+        counts = [str(int((rows["tier"] == tier).sum()) or "") for tier in TIERS]
+        names = "\n".join(_named(row) for row in best.to_dict("records"))
+        table.add_row(str(role), *counts, names, _why(result.verdicts, best.iloc[0], str(role)))
+    return table
+
+
+def _named(row: dict[str, Any]) -> str:
+    effect = f", effect {row['total']:+.2f}" if pd.notna(row["total"]) else ""
+    return f"L{row['layer']}H{row['head']} {row['tier']} {row['score']:.2f}{effect}"
+
+
+def _why(verdicts: pd.DataFrame, head: pd.Series, role: str) -> str:
+    same = (verdicts["layer"] == head["layer"]) & (verdicts["head"] == head["head"])
+    rows = verdicts[same & (verdicts["role"] == role)]
+    return str(rows["reasons"].iloc[0]) if len(rows) else ""
+
+
+def sensitivity_line(rows: pd.DataFrame) -> str:
+    """How many labels flip when each threshold is moved by a quarter, down / up."""
+    parts = []
+    for name, pair in rows.groupby("threshold", sort=False):
+        down, up = pair["flips"]
+        parts.append(f"{str(name).replace('_', ' ')} {down}/{up}")
+    return "Labels that flip when a threshold is moved by −25 % / +25 %: " + ", ".join(parts) + "."
