@@ -25,7 +25,7 @@ Head = tuple[int, int]
 Numbers = Float[np.ndarray, "link head"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LinkRow:
     """What is known of a link without the model.
 

@@ -24,8 +24,12 @@ def digest(value: Any) -> str:
     def default(item: Any) -> Any:
         return dataclasses.asdict(item) if dataclasses.is_dataclass(item) else plain(item)
 
-    text = json.dumps(value, default=default, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    made = hashlib.sha256()
+    # Part by part, for a data set as one text is many times its own size.
+    for part in value if isinstance(value, list | tuple) else [value]:
+        text = json.dumps(part, default=default, sort_keys=True, ensure_ascii=False)
+        made.update(f"{text}\n".encode())
+    return made.hexdigest()[:16]
 
 
 class Manifest:
@@ -52,8 +56,9 @@ class Manifest:
         """A hash of everything about the model that a number depends on."""
         return model_digest(self._model)
 
-    def add_role(self, probe: Probe, data: Crafted) -> None:
-        """Nothing; notes a role's data set and what was used and dropped of it."""
+    def add_role(self, probe: Probe, data: Crafted) -> str:
+        """The data set's hash; notes it, and what was used and dropped, under the role."""
+        dataset_hash = digest(data.examples)
         self._roles[probe.name] = {
             "family": probe.family,
             "definition": probe.definition,
@@ -61,12 +66,13 @@ class Manifest:
             "score_kind": probe.score_kind,
             "task": getattr(probe.task, "__name__", None),
             "no_task": probe.no_task or None,
-            "dataset_hash": digest(data.examples),
+            "dataset_hash": dataset_hash,
             "used": len(data.examples),
             "dropped": dict(data.dropped),
             "templates": len({example.template for example in data.examples}),
             "links": sum(len(example.links) for example in data.examples),
         }
+        return dataset_hash
 
     def add_task(self, task: Task) -> None:
         """Nothing; notes a task's items and what was used and dropped of them."""

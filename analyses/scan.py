@@ -36,7 +36,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the role, the tokens done and the tokens in all."""
 
 DEFAULT_N = 96
-TOKENS_A_BATCH = 1024
+TOKENS_A_BATCH = 512
 
 
 @dataclass(frozen=True)
@@ -100,48 +100,61 @@ def scan(
     started = time.perf_counter()
     require(model)
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rolecall-"))
-    manifest = Manifest.of(model, n=n, seed=seed)
     check_folder(folder, model)
+    manifest = Manifest.of(model, n=n, seed=seed)
     manifest.timed("check", started)
-    crafted = {p.name: c for p in wanted if (c := _craft(p, model, n=n, seed=seed)) is not None}
-    total = sum(_n_tokens(c) for c in crafted.values())
+    pace = _Pace(progress, sum(_can_hold(model, probe) for probe in wanted))
     scores: dict[str, RoleScores] = {}
-    done = 0
-    settings = Settings(seed=seed)
     for probe in wanted:
-        if probe.name not in crafted:
-            continue
-        data = crafted[probe.name]
-        manifest.add_role(probe, data)
-        if not data.examples:
-            continue
         started = time.perf_counter()
-        path = folder / "evidence" / f"{probe.name}.parquet"
-        fingerprint = digest([manifest.model_digest(), digest(data), probe.score_kind])
-
-        def told(tokens: int, role: str = probe.name, before: int = done) -> None:
-            if progress is not None:
-                progress(role, before + tokens, total)
-
-        if not _is_done(path, fingerprint):
-            _gather(model, probe, data, path=path, fingerprint=fingerprint, told=told)
-        done += _n_tokens(data)
-        told(0, before=done)
+        data = _craft(probe, model, n=n, seed=seed)
+        if data is None:
+            continue
+        made_of = [manifest.model_digest(), manifest.add_role(probe, data), probe.score_kind]
+        any_left = bool(data.examples)
+        if any_left:
+            path = folder / "evidence" / f"{probe.name}.parquet"
+            if not _is_done(path, digest(made_of)):
+                facts = {"score_kind": probe.score_kind, "fingerprint": digest(made_of)}
+                _gather(model, {"role": probe.name, **facts}, data, path=path, pace=pace)
+        del data  # examples are Python objects, many times the size of what is kept of them
+        if any_left:
+            group_size = model.n_heads // model.n_kv_heads
+            scores[probe.name] = score_role(
+                open_evidence(path), probe, group_size=group_size, settings=Settings(seed=seed)
+            )
         manifest.timed(f"scan {probe.name}", started)
-        scores[probe.name] = score_role(
-            open_evidence(path),
-            probe,
-            group_size=model.n_heads // model.n_kv_heads,
-            settings=settings,
-        )
     table = join(scores)
     write_table(folder, "scores", table)
     return ScanResult(folder, table, manifest.write(folder))
 
 
+class _Pace:
+    """How far a scan is: tokens done, and tokens in all as far as the roles so far foretell."""
+
+    def __init__(self, progress: Progress | None, n_roles: int):
+        self._progress, self._n_roles = progress, n_roles
+        self._begun = self._known = self._done = 0
+
+    def begin(self, tokens: int) -> None:
+        """Nothing; another role begins, of so many tokens."""
+        self._begun, self._known = self._begun + 1, self._known + tokens
+
+    def step(self, role: str, tokens: int) -> None:
+        """Nothing; so many more tokens of the role are done."""
+        self._done += tokens
+        if self._progress is not None:
+            total = self._known * max(self._n_roles, self._begun) // self._begun
+            self._progress(role, self._done, total)
+
+
+def _can_hold(model: Model, probe: Probe) -> bool:
+    return not (probe.needs_future and model.causal)
+
+
 def _craft(probe: Probe, model: Model, *, n: int, seed: int) -> Crafted | None:
     """The role's examples; None, with a warning, where somebody else's probe fails."""
-    if probe.needs_future and model.causal:
+    if not _can_hold(model, probe):
         return Crafted((), {"the key stands to the right, which a decoder cannot see": n})
     try:
         data = probe.dataset(model.aligner, n=n, seed=seed)
@@ -155,10 +168,6 @@ def _craft(probe: Probe, model: Model, *, n: int, seed: int) -> Crafted | None:
     return data
 
 
-def _n_tokens(data: Crafted) -> int:
-    return sum(len(e.token_ids) * (1 if e.twin is None else 2) for e in data.examples)
-
-
 def _is_done(path: Path, fingerprint: str) -> bool:
     try:
         return open_evidence(path).facts.get("fingerprint") == fingerprint
@@ -166,24 +175,19 @@ def _is_done(path: Path, fingerprint: str) -> bool:
         return False
 
 
-def _gather(
-    model: Model,
-    probe: Probe,
-    data: Crafted,
-    *,
-    path: Path,
-    fingerprint: str,
-    told: Callable[[int], None],
-) -> None:
-    """Nothing; writes the role's evidence."""
+def _gather(model: Model, facts: dict[str, Any], data: Crafted, *, path: Path, pace: _Pace) -> None:
+    """Nothing; writes a role's evidence."""
     heads = [(layer, head) for layer in model.pattern_layers for head in range(model.n_heads)]
-    facts = {"role": probe.name, "score_kind": probe.score_kind, "fingerprint": fingerprint}
-    seen = 0
+    todo = list(batches(data.examples))
+    pace.begin(sum(_n_tokens(batch) for batch in todo))
     with EvidenceWriter(path, heads, facts) as writer:
-        for batch in batches(data.examples):
-            writer.append(_read_batch(model, probe, batch, heads))
-            seen += sum(len(version.token_ids) for version in _versions(batch))
-            told(seen)
+        for batch in todo:
+            writer.append(read_batch(model, facts["score_kind"], batch, heads))
+            pace.step(facts["role"], _n_tokens(batch))
+
+
+def _n_tokens(batch: Batch) -> int:
+    return sum(len(version.token_ids) for version in versions_of(batch))
 
 
 Batch = tuple[tuple[int, Example], ...]
@@ -207,12 +211,14 @@ def batches(examples: Sequence[Example]) -> Iterator[Batch]:
         yield tuple(batch)
 
 
-def _versions(batch: Batch) -> list[Example]:
+def versions_of(batch: Batch) -> list[Example]:
+    """The batch's examples, each twin right behind its original."""
     return [v for _, e in batch for v in ((e,) if e.twin is None else (e, e.twin))]
 
 
-def _read_batch(model: Model, probe: Probe, batch: Batch, heads: Sequence[Head]) -> Block:
-    versions = _versions(batch)
+def read_batch(model: Model, score_kind: str, batch: Batch, heads: Sequence[Head]) -> Block:
+    """What every head does on every link of a batch, its chance worked out by the kind of score."""
+    versions = versions_of(batch)
     where = layout(versions, model.aligner)
     at = {head: column for column, head in enumerate(heads)}
     n_links, n_rivals = where.has_rival.shape
@@ -230,7 +236,7 @@ def _read_batch(model: Model, probe: Probe, batch: Batch, heads: Sequence[Head])
     read_patterns(model, torch.tensor([v.token_ids for v in versions]), visit)
     mass, hit, sink = values
     return Block(
-        rows=_link_rows(batch, even(where, probe.score_kind, model.causal)),
+        rows=_link_rows(batch, even(where, score_kind, model.causal)),
         mass=mass,
         hit=hit,
         sink=sink,

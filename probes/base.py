@@ -17,7 +17,7 @@ ScoreKind = Literal["mass", "hit"]
 Account = Literal["offset", "nearest", "first", "same_word", "frequency"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Link:
     """One place where a role says what a head of that kind would do.
 
@@ -35,7 +35,7 @@ class Link:
     frequent: Positions | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Example:
     """Token ids with their links.
 
@@ -69,7 +69,7 @@ class Crafted:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Item:
     """One thing that the model should do.
 
