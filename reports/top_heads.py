@@ -16,7 +16,7 @@ def print_top_heads(scores: pd.DataFrame, manifest: dict[str, Any], console: Con
     model = manifest["model"]
     console.print(
         f"[bold]{model['name']}[/bold]  {model['n_layers']} layers × {model['n_heads']} heads"
-        f" ({model['n_kv_heads']} KV), {model['dtype']}, BOS {model.get('bos_policy', 'unknown')}",
+        f" ({model['n_kv_heads']} KV), {model['dtype']}, {_start(model)}",
         highlight=False,
     )
     console.print(table_of_top_heads(scores))
@@ -33,6 +33,11 @@ def print_top_heads(scores: pd.DataFrame, manifest: dict[str, Any], console: Con
             console.print(f"[yellow]{role}[/yellow]: not scored: {dropped}", highlight=False)
         elif dropped:
             console.print(f"{role}: dropped {dropped}", style="dim", highlight=False)
+
+
+def _start(model: dict[str, Any]) -> str:
+    start = (model.get("bos") or {}).get("id")
+    return "no start token" if start is None else f"start token {start}"
 
 
 def table_of_top_heads(scores: pd.DataFrame) -> Table:

@@ -122,7 +122,7 @@ def test_a_role_for_encoders_is_not_scored_on_a_decoder(tiny, tmp_path):
 
 def test_the_manifest_says_what_was_run(scanned):
     said = scanned.manifest
-    assert said["model"]["bos_policy"] is not None
+    assert said["model"]["bos"] == {"policy": "auto", "id": 0}
     assert said["settings"] == {"n": 24, "seed": 0}
     assert {"torch", "transformer-lens", "python"} <= set(said["versions"])
     for role in ROLES:
