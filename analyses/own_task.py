@@ -112,22 +112,26 @@ def _ratios(found: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def _effect(found: pd.DataFrame, thresholds: Thresholds) -> np.ndarray:
-    total, low, high = (found[c].astype(float) for c in ("total", "total_low", "total_high"))
-    band = thresholds.negligible * found["scale"].astype(float)
-    sure = ~(found["p_max"].astype(float) >= thresholds.alpha)  # a missing p does not veto
+    total, low, high, scale, p_max, direct = (
+        found[name].to_numpy(dtype=float)
+        for name in ("total", "total_low", "total_high", "scale", "p_max", "direct")
+    )
+    band = thresholds.negligible * scale
+    sure = ~(p_max >= thresholds.alpha)  # a missing p does not veto
     nothing = equivalence_p(total, low, high, band) < thresholds.alpha
-    repaired = found["self_repair"].notna()
+    repaired = found["self_repair"].notna().to_numpy()
     if {"direct_low", "direct_high"} <= set(found):
-        repaired |= (found["direct_low"] > 0) | (found["direct_high"] < 0)
+        sides = found[["direct_low", "direct_high"]].to_numpy(dtype=float)
+        repaired |= (sides[:, 0] > 0) | (sides[:, 1] < 0)
     cases = [
-        nothing & repaired & (found["direct"].abs() > band),
+        nothing & repaired & (np.abs(direct) > band),
         nothing,
         sure & (low > 0),
         sure & (high < 0),
         repaired,
     ]
     names = ["hidden", "nothing", "helps", "harms", "hidden"]
-    return np.select([np.asarray(c, dtype=bool) for c in cases], names, default="unclear")
+    return np.select(cases, names, default="unclear")
 
 
 def _why(found: pd.DataFrame, tasks: Mapping[str, str], run: set[str]) -> Sequence[str | None]:

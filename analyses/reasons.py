@@ -66,7 +66,7 @@ def lacking(row: Mapping[str, Any], thresholds: Thresholds) -> str:
 def _bound(bound: str | float, row: Mapping[str, Any], thresholds: Thresholds) -> float:
     if bound == "needed":
         return float(row["needed"])
-    return getattr(thresholds, bound) if isinstance(bound, str) else bound
+    return float(getattr(thresholds, bound) if isinstance(bound, str) else bound)
 
 
 def _pattern(row: Mapping[str, Any]) -> str:

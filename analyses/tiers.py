@@ -144,7 +144,7 @@ def bound_of(rule: Rule, columns: Columns, thresholds: Thresholds) -> np.ndarray
     """What a rule's number is held against."""
     if rule.bound == "needed":
         return columns["needed"]
-    return getattr(thresholds, rule.bound) if isinstance(rule.bound, str) else rule.bound
+    return float(getattr(thresholds, rule.bound) if isinstance(rule.bound, str) else rule.bound)
 
 
 def pattern_holds(columns: Columns, thresholds: Thresholds) -> Truth:
