@@ -155,7 +155,7 @@ def _said(
     doing = [head for head in heads if head["tier"] in ("A", "B", "C", "E", "pattern only")]
     causal = [head for head in doing if head["tier"] in ("A", "B")]
     if not doing:
-        return "no head", _nobody(best)
+        return "no head", _nobody(best, judged="heads" in run.tables)
     who = _names(doing)
     if causal:
         lead = max(causal, key=lambda head: head["total"] or 0.0)
@@ -175,14 +175,15 @@ def _said(
     return "not detected", f"{who} No effect of removing one was detected on {task}."
 
 
-def _nobody(best: tuple[dict[str, Any], ...]) -> str:
+def _nobody(best: tuple[dict[str, Any], ...], *, judged: bool) -> str:
     if not best:
         return "No head was scored."
     top = best[0]
     by = f", against {top['chance']:.2f} by chance" if top.get("chance") is not None else ""
     if top.get("baseline") is not None:
         by += f" and {top['baseline']:.2f} by the best simpler account"
-    return f"No head has a clean label. The nearest is {top['name']}, score {top['score']:.2f}{by}."
+    nobody = "No head has a clean label" if judged else "No head's attention stands out"
+    return f"{nobody}. The nearest is {top['name']}, score {top['score']:.2f}{by}."
 
 
 def _names(heads: list[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from rolecall.analyses.tables import plain, read_json
+from rolecall.analyses.tables import plain
 from rolecall.reports.attention_view import Seen, attention_arcs, marked_words
 from rolecall.reports.dropped import dropped_items
 from rolecall.reports.grid_svg import Grid, shaded
@@ -26,9 +26,11 @@ from rolecall.reports.palette import (
 from rolecall.reports.redundancy import alike, repaired
 from rolecall.reports.reproduce import cite, commands
 from rolecall.reports.run import NO_LABEL, Run, labels_of, rows_of, significant
+from rolecall.reports.stored_samples import stored_samples
 
 ATLAS_WIDTH, MAP_WIDTH = 860.0, 230.0
 LETTER_ROOM = 17.0
+SHOWN = 3
 
 
 def environment() -> jinja2.Environment:
@@ -100,7 +102,7 @@ def drawings(run: Run, facts: dict[str, Any]) -> dict[str, Any]:
         "atlas": Markup(atlas_svg(run)),
         "legend": atlas_legend(run),
         "maps": {s.role: Markup(map_svg(run, s)) for s in stories},
-        "views": {s.role: v for s in stories if (v := views(run.folder, s.role))},
+        "views": {s.role: v for s in stories if (v := views(run, s))},
     }
 
 
@@ -167,20 +169,20 @@ def map_svg(run: Run, story: RoleStory) -> str:
     return grid.svg(body, label=str(escape(label)), name=str(escape(story.role)))
 
 
-def views(folder: Path, role: str) -> list[dict[str, Any]]:
-    """The stored attention examples of a role: caption, marked text and arcs."""
-    path = folder / "attention" / f"{role}.json"
-    if not path.is_file():
-        return []
-    seen = [Seen.of(stored) for stored in read_json(path).get("examples", [])]
+def views(run: Run, story: RoleStory) -> list[dict[str, Any]]:
+    """Stored examples of a role to show: of its heads, or of the strongest where none holds it."""
+    stored = stored_samples(run.folder, story.role)
+    holding = [e for e in stored if e.get("head") in story.tiers]
+    first = stored[0]["head"] if stored else None
+    shown = holding or [e for e in stored if e.get("head") == first]
     return [
         {
-            "caption": s.caption,
-            "head": s.head,
-            "words": Markup(marked_words(s)),
-            "arcs": Markup(attention_arcs(s)),
+            "caption": seen.caption,
+            "head": seen.head,
+            "words": Markup(marked_words(seen)),
+            "arcs": Markup(attention_arcs(seen)),
         }
-        for s in seen
+        for seen in map(Seen.of, shown[:SHOWN])
     ]
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from rolecall.analyses.own_task import primary
 from rolecall.reports.palette import role_colour, role_letters
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
+from rolecall.reports.stored_samples import stored_samples
 
 HEAD = ["layer", "head"]
 FEEDERS = 4
@@ -41,6 +42,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "reasons": _reasons(run, keys),
         "near": _near(run, keys),
         "feeds": _feeds(run, keys),
+        "writes": _writes(run),
     }
 
 
@@ -150,6 +152,17 @@ def _feeds(run: Run, keys: pd.MultiIndex) -> dict[str, list[list[Any]]]:
         if at is not None:
             entry = [head_name(from_layer, from_head), str(kind), round(float(excess), 3)]
             found.setdefault(str(at), []).append(entry)
+    return found
+
+
+def _writes(run: Run) -> dict[str, list[Any]]:
+    """Head → on which role's example, the text there, and the tokens it raises and lowers."""
+    found: dict[str, list[Any]] = {}
+    for path in sorted((run.folder / "attention").glob("*.json")):
+        for sample in stored_samples(run.folder, path.stem):
+            if sample.get("raises") and sample["head"] not in found:
+                text = "".join(sample["tokens"])[:300]
+                found[sample["head"]] = [path.stem, text, sample["raises"], sample["lowers"]]
     return found
 
 

@@ -22,9 +22,10 @@ from rolecall.reports.progress import progress_bar
 def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options: Any) -> None:
     """Score every head of MODEL for every role.
 
-    Writes evidence/, scores.parquet, manifest.json and figures/ to the run folder, and prints the
-    leading heads of each role. What is there already, for the same model and data, is kept.
+    Writes evidence/, scores.parquet, attention/, manifest.json and figures/ to the run folder, and
+    prints the leading heads of each role. What is there already, for the same model and data, is kept.
     """
+    from rolecall.analyses.attention_sample import store_samples
     from rolecall.analyses.scan import scan as scan_model
     from rolecall.probes.registry import find
     from rolecall.reports.heatmap import role_heatmap
@@ -36,6 +37,8 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
     with progress_bar("tokens") as told:
         model = open_model(options)
         result = scan_model(model, roles, n=n, seed=seed, out=folder, progress=told)
+        told("keeping examples", 1, 1)
+        store_samples(model, result.scores, folder, n=n, seed=seed)
         names = list(result.scores["role"].unique()) if figures else []
         for done, role in enumerate(names):
             told(f"drawing {role}"[:18], done, len(names))

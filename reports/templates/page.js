@@ -228,6 +228,13 @@
     if (near) parts.push(element("li", {}, "Nearest to " + title(near[0]) + (near[1] ? ": " + near[1] : "")));
     return parts.length ? element("ul", {}, ...parts) : "";
   }
+  function written(name) {
+    const found = data.writes[name];
+    if (!found) return element("p", {}, "Not stored in this run: examples are kept for each role's strongest heads (rolecall head shows any, with --model).");
+    const tokens = (list) => list.map((t) => "‘" + t.replaceAll("\n", "⏎") + "’").join(" ");
+    return element("div", {}, element("p", { class: "hint" }, "At the query of a " + title(found[0]) + " example: " + found[1]),
+      element("p", {}, element("b", {}, "Raises "), tokens(found[2])), element("p", {}, element("b", {}, "Lowers "), tokens(found[3])));
+  }
   function open(i) {
     hideTip();
     stand(i);
@@ -245,6 +252,7 @@
       element("p", { class: "hint" }, "Thin line: 95 % interval; upright stroke: chance; diamond: the best simpler account; ✓: stands out among all heads and roles."),
       element("h3", {}, "What breaks without it"), effectsTable(i),
       element("h3", {}, "Weights"), element("p", {}, weights.join("; ") || "Not worked out in this run (rolecall weights)."),
+      element("h3", {}, "What it writes"), written(row.name),
       element("h3", {}, "Who feeds it"), element("p", {}, fed.join("; ") || "Unknown in this run, or nobody beyond the random baseline."),
       link);
     if (!card.open) card.showModal();

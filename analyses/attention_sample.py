@@ -1,0 +1,202 @@
+"""Examples kept with a run so that a reader can see what a head does: where it looks, what it writes.
+
+One JSON file a role. For the role's leading heads, attention on a typical example (the one with the
+median score of the best head); for the best head also on the example it does worst on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from einops import einsum
+from jaxtyping import Float
+from torch import Tensor
+
+from rolecall.analyses.evidence import Evidence, Head, open_evidence
+from rolecall.analyses.export import crafted_examples
+from rolecall.analyses.hooks import read_patterns, read_z
+from rolecall.analyses.models import Model
+from rolecall.analyses.tables import write_json
+from rolecall.probes.base import Example
+
+HEADS = 3
+LONGEST = 64
+"""Longer examples keep only the rows of their link's query."""
+
+TOKENS = 8
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One example on which some heads are to be seen; only its first link is shown."""
+
+    role: str
+    caption: str
+    example: Example
+    heads: tuple[Head, ...]
+
+
+def store_samples(
+    model: Model, scores: pd.DataFrame, folder: Path, *, n: int, seed: int
+) -> list[Path]:
+    """The files written: `attention/<role>.json` for each role of the scores table.
+
+    `n` and `seed` are those of the scan, so that its examples come again.
+    """
+    chosen = [
+        sample
+        for role, rows in scores.groupby("role")
+        for sample in choose(model, rows, folder, n=n, seed=seed)
+    ]
+    written = []
+    pairs = zip(chosen, read_samples(model, chosen), strict=True)
+    for role, parts in groupby(pairs, key=lambda pair: pair[0].role):
+        path = folder / "attention" / f"{role}.json"
+        examples = [entry for _, entries in parts for entry in entries]
+        write_json(path, {"role": role, "examples": examples})
+        written.append(path)
+    return written
+
+
+def choose(
+    model: Model, rows: pd.DataFrame, folder: Path, *, n: int, seed: int
+) -> tuple[Sample, ...]:
+    """The typical and the worst example of the best head among these rows of one role."""
+    role = str(rows["role"].iloc[0])
+    examples = crafted_examples(model, role, n=n, seed=seed).examples
+    best = rows.sort_values("score", ascending=False, kind="stable").head(HEADS)
+    heads = tuple((int(layer), int(head)) for layer, head in best[["layer", "head"]].to_numpy())
+    evidence = open_evidence(folder / "evidence" / f"{role}.parquet")
+    typical, worst = typical_and_worst(evidence, heads[0])
+    return (
+        Sample(role, "on a typical example", examples[typical], heads),
+        Sample(role, "on its worst example", examples[worst], heads[:1]),
+    )
+
+
+def typical_and_worst(evidence: Evidence, head: Head) -> tuple[int, int]:
+    """The numbers of the examples with the median and the lowest score of this head."""
+    column = evidence.heads.index(head)
+    kind = evidence.facts.get("score_kind", "mass")
+    parts = []
+    for block in evidence.blocks():
+        part = pd.DataFrame({"example": [row.example for row in block.rows]})
+        part["twin"] = [row.twin for row in block.rows]
+        part["mass"], part["hit"] = block.mass[:, column], block.hit[:, column]
+        parts.append(part[~part["twin"]])
+    means = pd.concat(parts).groupby("example")[["mass", "hit"]].mean()
+    # Hits tie; the mass on the right key settles it.
+    order = means.sort_values([kind, "mass"], kind="stable").index
+    return int(order[len(order) // 2]), int(order[0])
+
+
+def read_samples(model: Model, chosen: Sequence[Sample]) -> list[list[dict[str, Any]]]:
+    """What the heads of each sample do on it, as `attention/<role>.json` holds it.
+
+    Keys: head, caption, tokens, pattern ([query][key]; a decoder's rows end at the query), query,
+    target and rivals of the first link, and what the head writes there (`raises`, `lowers`).
+    """
+    if not chosen:
+        return []
+    lengths = torch.tensor([len(sample.example.token_ids) for sample in chosen])
+    ids = torch.zeros(len(chosen), int(lengths.max()), dtype=torch.long)
+    for row, sample in zip(ids, chosen, strict=True):
+        row[: len(sample.example.token_ids)] = torch.tensor(sample.example.token_ids)
+    looks: dict[tuple[int, Head], Tensor] = {}
+    writes: dict[tuple[int, Head], Tensor] = {}
+
+    def see(layer: int, pattern: Float[Tensor, "batch head query key"]) -> None:
+        for i, head in _wanted(chosen, layer):
+            n = int(lengths[i])
+            looks[i, head] = pattern[i, head[1], :n, :n].cpu()
+
+    def take(layer: int, z: Float[Tensor, "batch pos head d_head"]) -> None:
+        for i, head in _wanted(chosen, layer):
+            writes[i, head] = z[i, chosen[i].example.links[0].query[-1], head[1]].float()
+
+    # One padded batch, so that sixteen roles cost two forward passes.
+    read_patterns(model, ids, see, lengths=lengths)
+    read_z(model, ids, take, lengths=lengths)
+    return [
+        [_entry(model, s, head, pattern=looks[i, head], z=writes[i, head]) for head in s.heads]
+        for i, s in enumerate(chosen)
+    ]
+
+
+def top_tokens(
+    model: Model, z: Float[Tensor, " d_head"], head: Head
+) -> tuple[list[str], list[str]]:
+    """The tokens that the head's write raises and lowers most, through W_O and the unembedding.
+
+    The write is scaled by the final norm's weight and nothing between is run: what the head says
+    to the logits directly. Nothing for a model without logits.
+    """
+    if not model.has_lm_head:
+        return [], []
+    layer, number = head
+    w_o = model.W_O(layer)[number].float()
+    with torch.no_grad():
+        write = einsum(z.to(w_o.device), w_o, "d_head, d_head d_model -> d_model")
+        weight = getattr(model.final_norm(), "weight", None)
+        if weight is not None:
+            write = write * weight.float()
+        logits = einsum(write, model.W_U().float(), "d_model, d_model d_vocab -> d_vocab")
+    order = torch.argsort(logits, descending=True).tolist()
+    names = token_texts(model, [*order[:TOKENS], *order[-TOKENS:][::-1]])
+    return names[:TOKENS], names[TOKENS:]
+
+
+def token_texts(model: Model, token_ids: Sequence[int]) -> list[str]:
+    """Each token as a reader sees it, with its leading blank; its number where there is no text."""
+    tokenizer = model.tokenizer
+    if tokenizer is None:
+        return [str(token) for token in token_ids]
+    joins = "##s" in tokenizer.get_vocab()  # word pieces: all but the marked ones begin a word
+    texts = []
+    for token in token_ids:
+        piece = str(tokenizer.convert_ids_to_tokens(int(token)))
+        text = tokenizer.decode([int(token)])
+        begins = piece.startswith(("▁", "Ġ")) or (joins and not piece.startswith(("##", "[")))
+        text = text.removeprefix("##") if joins else text
+        texts.append(f" {text}" if begins and not text.startswith(" ") else text)
+    return texts
+
+
+def _wanted(chosen: Sequence[Sample], layer: int) -> list[tuple[int, Head]]:
+    return [
+        (i, head) for i, sample in enumerate(chosen) for head in sample.heads if head[0] == layer
+    ]
+
+
+def _entry(
+    model: Model, sample: Sample, head: Head, *, pattern: Float[Tensor, "query key"], z: Tensor
+) -> dict[str, Any]:
+    texts = token_texts(model, sample.example.token_ids)
+    link = sample.example.links[0]
+    keep = range(len(texts)) if len(texts) <= LONGEST else link.query
+    raises, lowers = top_tokens(model, z, head)
+    return {
+        "head": f"L{head[0]}H{head[1]}",
+        "caption": sample.caption,
+        "tokens": texts,
+        "pattern": [
+            _row(pattern[q], q, model.causal) if q in keep else [] for q in range(len(texts))
+        ],
+        "query": link.query,
+        "target": link.target,
+        "rivals": link.rivals,
+        "raises": raises,
+        "lowers": lowers,
+    }
+
+
+def _row(weights: Float[Tensor, " key"], query: int, causal: bool) -> list[float]:
+    seen = weights[: query + 1] if causal else weights
+    return np.round(seen.double().numpy(), 4).tolist()
