@@ -30,7 +30,7 @@ def test_c33_ids_are_drawn_without_replacement():
 
 
 def test_c33_a_vocabulary_too_small_is_told():
-    with pytest.raises(ValueError, match="20 different tokens are wanted.* only 9"):
+    with pytest.raises(ValueError, match=r"20 different tokens are wanted.* only 9"):
         distinct_ids(id_aligner(10, bos=0), 20, Random(3))
 
 
