@@ -12,6 +12,12 @@ is about, its specification the number:
 | `{this1}` `{that1}` `{a1}` | a determiner that agrees with referent 1 |
 | `{like}` `{liked}` `{taken}` `{sleep}` `{slept}` `{gone}` | base, past, participle; transitive, then intransitive |
 | `{adj}` `{adv}` `{rare1}` `{prep}` | the same digit repeats the word |
+| `{itself1}` | the reflexive of a noun, so that a verb's next word depends on its subject |
+| `{off:v}` | the particle that belongs to verb `v`, so that an object's next word depends on its verb |
+| `{det1}` … `{tail1}` | a determiner and, after its noun, the words that go with it |
+| `{aux1}` `{goes1}` `{when1}` | an auxiliary, an intransitive verb in its form, the words that go with it |
+| `{So}` `{aside}` | an opening word; a phrase that could be left out |
+| `{word1}` | a word of degree, the same for the same digit |
 
 Persons 1 and 2 are of opposite gender; the gender of others is free. A capital on a slot puts one
 on its text. `|` is a line break. A verb's specification (`{likes1:v}`) ties verbs to one another.
@@ -27,7 +33,7 @@ from itertools import repeat
 from random import Random
 from string import Formatter
 
-from rolecall.data.lexicon import GROUPS, Entry, Name, words
+from rolecall.data.lexicon import GROUPS, Entry, Name, entries, words
 
 NOUNS = ("person", "animal", "thing", "place")
 PEOPLE = ("who", "name", "role")
@@ -48,6 +54,34 @@ PRONOUNS = {
     "his": ("her", "his"),
     "himself": ("herself", "himself"),
 }
+OPENERS = ("so", "then", "now", "here", "there", "once", "also", "thus", "still", "yes,", "well,")
+ASIDES = (
+    "as they say", "or so it seems", "of course", "in the end", "at last", "I think", "we said so",
+    "all day long", "not only for us", "as she said", "later in the day", "with her", "by the way",
+    "if you please", "at least to me", "as he would say", "she and I", "all of them", "or not",
+)  # fmt: skip
+PARTICLES = ("away", "back", "off", "out", "up", "down")
+DEGREES = ("so", "very", "too", "quite", "rather", "as", "almost", "nearly")
+FREE = {"prep": PREPOSITIONS, "so": OPENERS, "aside": ASIDES}
+# what follows a noun because of its determiner: tail, singular, plural
+TAILS = (
+    ("here", "this", "these"),
+    ("there", "that", "those"),
+    ("of sorts", "a", "some"),
+    ("in question", "the", "the"),
+    ("at home", "my", "my"),
+    ("or other", "one", "several"),
+)
+# auxiliary (singular, plural), the form it asks of the verb, what follows because of it
+AUXILIARIES = (
+    ("has", "have", "participle", "by now"),
+    ("had", "had", "participle", "by then"),
+    ("will", "will", "base", "in time"),
+    ("can", "can", "base", "at will"),
+    ("did", "did", "base", "back then"),
+    ("must", "must", "base", "or else"),
+    ("should", "should", "base", "for once"),
+)
 # slot: kind of verb, form (`agree` picks the third person or the base)
 VERBS = {
     "like": ("transitive", "base"),
@@ -63,17 +97,27 @@ VERBS = {
 
 # how often a sentence is of each family, and how often a document says one sentence twice
 SHARES = {
-    "agreement": 26,
-    "pronoun": 24,
-    "brackets": 16,
+    "agreement": 28,
+    "pronoun": 28,
+    "brackets": 18,
     "determiner": 8,
     "verb_object": 6,
-    "auxiliary": 6,
+    "auxiliary": 9,
     "adjective": 4,
     "same_name": 6,
     "delimiters": 5,
     "rare": 7,
     "free": 4,
+    "reflexive": 14,
+    "particle": 10,
+    "tailed": 9,
+    "described": 8,
+    "timed": 8,
+    "named": 14,
+    "back": 6,
+    "repair": 5,
+    "recall": 12,
+    "expressions": 6,
 }
 REPEATED = 0.2
 
@@ -97,6 +141,14 @@ class Cast:
     number: dict[str, str]
     gender: dict[str, str]
     chosen: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    picked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def pick(self, key: str, options: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+        """The option under this key, picked on first use and different from the others."""
+        if key not in self.picked:
+            left = [option for option in options if option not in self.picked.values()]
+            self.picked[key] = self.rng.choice(left)
+        return self.picked[key]
 
     def draw(self, file: str, key: str, **wanted: str) -> Entry:
         """The entry under this key, drawn on first use and different from the others."""
@@ -165,8 +217,22 @@ def _lower(slot: Slot, cast: Cast) -> str:
         return cast.rng.choice(PLURAL if plural else SINGULAR)
     if kind in PRONOUNS:
         return PRONOUNS[kind][cast.gender[slot.index] == "m"]
-    if kind == "prep":
-        return cast.rng.choice(PREPOSITIONS)
+    if kind in FREE:
+        return cast.rng.choice(FREE[kind])
+    if kind in ("det", "tail"):
+        return cast.pick(f"det{slot.index}", TAILS)[0 if kind == "tail" else 1 + plural]
+    if kind == "word":
+        return cast.pick(slot.index, tuple((word,) for word in DEGREES))[0]
+    if kind in ("aux", "goes", "when"):
+        *agreeing, form, tail = cast.pick(f"aux{slot.index}", AUXILIARIES)
+        verb = cast.draw("verbs", f"goes{slot.index}", kind="intransitive")
+        return {"aux": agreeing[plural], "goes": getattr(verb, form), "when": tail}[kind]
+    if kind == "off":
+        row = entries("verbs").index(cast.chosen["verbs", slot.spec])
+        return PARTICLES[row // (2 * GROUPS) * 2 + row % 2]
+    if kind == "itself":
+        gender = cast.chosen["nouns", slot.index].gender
+        return "themselves" if plural else {"f": "herself", "m": "himself"}.get(gender, "itself")
     if kind in VERBS:
         sort, form = VERBS[kind]
         verb = cast.draw("verbs", slot.spec, kind=sort)
@@ -176,6 +242,9 @@ def _lower(slot: Slot, cast: Cast) -> str:
     if kind in ("adj", "adv", "rare"):
         file = {"adj": "adjectives", "adv": "adverbs", "rare": "rare"}[kind]
         return cast.draw(file, slot.index).word
+    if kind == "kin":
+        noun = cast.draw("nouns", slot.index, kind="person", gender=cast.gender[slot.index])
+        return noun.plural if plural else noun.singular
     if kind == "being":
         kind = cast.rng.choice(("person", "animal"))
     if kind in NOUNS:

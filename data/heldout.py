@@ -60,14 +60,18 @@ def item_accuracy(
     Raises:
         ValueError: an answer or foil is not one token.
     """
-    right: dict[str, list[bool]] = {}
+    rows: dict[int, list[tuple[Item, list[int], int, int]]] = {}
     for item in made:
         ids = tokenizer.encode(item.prompt)
         ends = [tokenizer.encode(item.prompt + end)[len(ids) :] for end in (item.answer, item.foil)]
         if any(len(end) != 1 for end in ends):
-            raise ValueError(f"{item.answer!r} or {item.foil!r} after {item.prompt!r} is not one token")
-        logits = model(torch.tensor([ids]), use_cache=False).logits[0, -1]
-        right.setdefault(item.template, []).append(bool(logits[ends[0][0]] > logits[ends[1][0]]))
+            raise ValueError(f"{item.answer!r} or {item.foil!r} is not one token: {item.prompt!r}")
+        rows.setdefault(len(ids), []).append((item, ids, ends[0][0], ends[1][0]))
+    right: dict[str, list[bool]] = {}
+    for same in rows.values():  # equal lengths, so there is no padding
+        logits = model(torch.tensor([ids for _, ids, _, _ in same]), use_cache=False).logits[:, -1]
+        for (item, _, answer, foil), row in zip(same, logits, strict=True):
+            right.setdefault(item.template, []).append(bool(row[answer] > row[foil]))
     return {template: sum(hits) / len(hits) for template, hits in right.items()}
 
 

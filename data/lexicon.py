@@ -9,8 +9,8 @@ A probe example draws each content word from a **different** group. So no pair o
 a probe stands together in any training document: a head that finds the right word there cannot
 have learned the pair by heart.
 
-Content words are those of the files in `words/`; function words (`FUNCTION_WORDS` in the grammar's
-frames: articles, pronouns, auxiliaries, prepositions, marks) belong to no group.
+Content words are those of the word lists in `words/`; all other words of the frames (articles,
+pronouns, auxiliaries, prepositions, openers) are function words and belong to no group.
 """
 
 import csv
@@ -133,6 +133,10 @@ def forms() -> Iterator[tuple[str, int]]:
 
 
 @cache
+def _groups() -> dict[str, int]:
+    return dict(forms())
+
+
 def group_of(form: str) -> int | None:
     """The group of a content word's form, None for a function word.
 
@@ -140,4 +144,4 @@ def group_of(form: str) -> int | None:
         >>> group_of("Mary"), group_of("queens"), group_of("the")
         (0, 0, None)
     """
-    return dict(forms()).get(form)
+    return _groups().get(form)

@@ -35,11 +35,11 @@ def repeat_tokens(pool: tuple[int, ...], rng: Random, length: int, bos: int = 0)
         >>> repeat_tokens((7,), Random(0), 4).ids
         (0, 7, 7, 7)
     """
-    period = min(rng.randint(4, max(5, length // 2 - 2)), len(pool))
-    if rng.random() < 0.4:
-        period = min(period, rng.randint(3, 12))
+    longest = 12 if rng.random() < 0.6 else max(5, length // 2 - 2)
+    period = min(rng.randint(3, longest), len(pool))
+    plain = rng.random() < 0.5
     copied = rng.sample(pool, period)
-    ids = [bos, *rng.choices(pool, k=rng.choice((0, 0, 0, rng.randint(1, 10))))]
+    ids = [bos, *rng.choices(pool, k=0 if plain else rng.randint(0, 10))]
     predictable: list[int] = []
     copies = 0
     while len(ids) < length:
@@ -47,7 +47,7 @@ def repeat_tokens(pool: tuple[int, ...], rng: Random, length: int, bos: int = 0)
             predictable += range(len(ids) + 1, min(len(ids) + period, length))
         ids += copied
         copies += 1
-        ids += rng.choices(pool, k=rng.choice((0, 0, rng.randint(1, 12))))
+        ids += rng.choices(pool, k=0 if plain else rng.randint(0, 12))
     return Repeat(tuple(ids[:length]), tuple(predictable))
 
 

@@ -8,7 +8,6 @@ and with few repeats that takes thousands of steps. Of a repeat only the predict
 import argparse
 import csv
 import hashlib
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,32 +30,50 @@ UNCOUNTED = -1
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that fixes a run; the same plan gives the same weights on the same machine."""
+    """Everything that fixes a run; the same plan gives the same weights on the same machine.
+
+    The rates rise over `warmup` steps, stay, and fall to nothing over the last `cooldown` steps.
+    A phase is (the step where it ends, the share of repeats, sequences in a batch, their length).
+    """
 
     seed: int = 0
     steps: int = 5000
-    tokens: int = 3072
-    short: int = 64
-    long: int = 96
-    lr: float = 2e-3
     warmup: int = 150
+    cooldown: int = 1500
+    phases: tuple[tuple[int, float, int, int], ...] = (
+        (500, 0.5, 40, 64),
+        (1000, 0.9, 40, 64),
+        (1400, 0.8, 32, 64),
+        (100_000, 0.4, 32, 64),
+    )
+    lr: float = 2e-3
+    matrix_lr: float = 2e-2
     decay: float = 0.1
-    many_repeats: float = 0.5
-    few_repeats: float = 0.3
-    every: int = 200
+    every: int = 250
 
     def shape(self, step: int) -> tuple[int, int, int]:
-        """Sequences, repeats among them, and length: many short ones first, then fewer long."""
-        early = step < self.steps // 2
-        length = self.short if early else self.long
-        batch = self.tokens // length
-        share = self.many_repeats if early else self.few_repeats
+        """Sequences in a batch, repeats among them, and their length."""
+        share, batch, length = next(rest for end, *rest in self.phases if step < end)
         return batch, round(share * batch), length
 
-    def rate(self, step: int) -> float:
-        """The learning rate: linear warm-up, then a cosine to a fiftieth."""
-        done = max(0.0, (step - self.warmup) / (self.steps - self.warmup))
-        return self.lr * min(1, (step + 1) / self.warmup) * (0.51 + 0.49 * math.cos(math.pi * done))
+    def scale(self, step: int) -> float:
+        """What the learning rates are multiplied by at a step."""
+        return min(1, (step + 1) / self.warmup, (self.steps - step) / self.cooldown)
+
+
+def optimizers(model: LlamaForCausalLM, plan: Plan) -> tuple[torch.optim.Optimizer, ...]:
+    """Muon for the matrices inside the layers, AdamW for the embedding and the norms."""
+    # `full` keeps the rate that `scale` is a share of.
+    inner = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
+    outer = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]
+    return (
+        torch.optim.Muon(
+            [{"params": inner, "full": plan.matrix_lr}], lr=plan.matrix_lr, weight_decay=plan.decay
+        ),
+        torch.optim.AdamW(
+            [{"params": outer, "full": plan.lr}], lr=plan.lr, betas=(0.9, 0.98), weight_decay=plan.decay
+        ),
+    )
 
 
 def new_model(vocab: int, seed: int) -> LlamaForCausalLM:
@@ -80,10 +97,12 @@ def new_model(vocab: int, seed: int) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
-def batches(plan: Plan, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[torch.Tensor, ...]]:
+def batches(
+    plan: Plan, tokenizer: PreTrainedTokenizerFast, start: int = 0
+) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yields (ids, targets) step by step; targets are `UNCOUNTED` where nothing can be learnt."""
     pool = [pools(tokenizer, group) for group in range(GROUPS)]
-    for step in range(plan.steps):
+    for step in range(start, plan.steps):
         batch, repeats, length = plan.shape(step)
         ids = torch.full((batch, length), tokenizer.pad_token_id)
         targets = torch.full((batch, length), UNCOUNTED)
@@ -104,39 +123,63 @@ def batches(plan: Plan, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[to
 def train(plan: Plan, out: Path, checkpoints: Path | None = None) -> LlamaForCausalLM:
     """The trained model, saved in `out` with its tokenizer, log and checksums.
 
+    A run that was cut off goes on from `out/state.pt` and ends the same.
+
     Args:
         plan: the run.
         out: folder to write.
         checkpoints: if given, a folder for the model at each step of `milestones`.
     """
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(plan.seed)
     model = new_model(len(tokenizer), plan.seed)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=plan.lr, betas=(0.9, 0.98), weight_decay=plan.decay
-    )
-    rows = []
-    started = time.monotonic()
-    for step, (ids, targets) in enumerate(batches(plan, tokenizer)):
-        for group in optimizer.param_groups:
-            group["lr"] = plan.rate(step)
-        counted = targets[:, 1:] != UNCOUNTED
-        hidden = model.model(ids, use_cache=False).last_hidden_state[:, :-1]
-        loss = cross_entropy(model.lm_head(hidden[counted]), targets[:, 1:][counted])
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        if checkpoints and step + 1 in milestones(plan.steps):
-            save(model, tokenizer, checkpoints / f"step{step + 1:05d}")
-        if (step + 1) % plan.every == 0 or step + 1 == plan.steps:
-            rows.append(measure(model, tokenizer, step + 1, loss.item(), plan.rate(step)))
+    both = optimizers(model, plan)
+    rows: list[dict[str, float]] = []
+    state = out / "state.pt"
+    if state.exists():
+        saved = torch.load(state, weights_only=True)
+        model.load_state_dict(saved["model"])
+        for optimizer, stored in zip(both, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(stored)
+        rows = saved["rows"]
+    start = int(rows[-1]["step"]) if rows else 0
+    began = time.monotonic()
+    for step, (ids, targets) in enumerate(batches(plan, tokenizer, start), start):
+        loss = update(model, both, ids, targets, plan.scale(step))
+        done = step + 1
+        if checkpoints and done in milestones(plan.steps):
+            save(model, tokenizer, checkpoints / f"step{done:05d}")
+        if done % plan.every == 0 or done == plan.steps:
+            rows.append(measure(model, tokenizer, done, loss, plan.lr * plan.scale(step)))
             write_log(rows, out / "log.csv")
-            print(f"{time.monotonic() - started:.0f} s", rows[-1], flush=True)
+            optimizers_now = [optimizer.state_dict() for optimizer in both]
+            torch.save({"model": model.state_dict(), "optimizers": optimizers_now, "rows": rows}, state)
+            print(f"{time.monotonic() - began:.0f} s", rows[-1], flush=True)
     save(model, tokenizer, out)
     write_sums(out)
     return model
+
+
+def update(
+    model: LlamaForCausalLM,
+    both: tuple[torch.optim.Optimizer, ...],
+    ids: torch.Tensor,
+    targets: torch.Tensor,
+    scale: float,
+) -> float:
+    """The loss on a batch, after one step of both optimizers at `scale` times their rates."""
+    counted = targets[:, 1:] != UNCOUNTED
+    hidden = model.model(ids, use_cache=False).last_hidden_state[:, :-1]
+    loss = cross_entropy(model.lm_head(hidden[counted]), targets[:, 1:][counted])
+    model.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer in both:
+        for group in optimizer.param_groups:
+            group["lr"] = group["full"] * scale
+        optimizer.step()
+    return loss.item()
 
 
 def milestones(steps: int) -> tuple[int, ...]:
@@ -150,7 +193,7 @@ def measure(
     step: int,
     loss: float,
     rate: float,
-    each: int = 25,
+    each: int = 8,
 ) -> dict[str, float]:
     """A row of the log: loss, rate, held-out accuracy per task, copying, the clearest heads."""
     model.eval()
@@ -159,7 +202,7 @@ def measure(
         scores = heldout.item_accuracy(model, tokenizer, heldout.items(task, seed=1, each=each))
         row[task] = sum(scores.values()) / len(scores)
         row[f"{task}_worst"] = min(scores.values())
-    made = heldout.copies(len(tokenizer), seed=1, count=2 * each)
+    made = heldout.copies(len(tokenizer), seed=1, count=3 * each)
     row["repeats"], row["repeat_loss"] = heldout.copy_accuracy(model, made)
     row |= heldout.best_heads(model, made)
     model.train()
