@@ -1,4 +1,4 @@
-"""Examples kept with a run so that a reader can see what a head does: where it looks, what it writes.
+"""Examples kept with a run, to see what a head does: where it looks and what it writes.
 
 One JSON file a role. For the role's leading heads, attention on a typical example (the one with the
 median score of the best head); for the best head also on the example it does worst on.
@@ -63,6 +63,17 @@ def store_samples(
         write_json(path, {"role": role, "examples": examples})
         written.append(path)
     return written
+
+
+def look_at(
+    model: Model, rows: pd.DataFrame, folder: Path, *, n: int, seed: int
+) -> list[dict[str, Any]]:
+    """What the heads of these rows of one role do on its typical and its worst example."""
+    chosen = choose(model, rows, folder, n=n, seed=seed)
+    found = read_samples(model, chosen)
+    return [
+        {**e, "role": s.role} for s, entries in zip(chosen, found, strict=True) for e in entries
+    ]
 
 
 def choose(

@@ -30,9 +30,10 @@ LETTER_ROOM = 0.16
 def atlas(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
     """All heads, layers down and heads across, each in the colour of its role.
 
-    Strong colour is tier A, fainter B, then C; a head without a label is pale (dotted where some
-    task needs it all the same), and one that was not looked at is hatched. Where cells are large enough they carry two letters a role, so the
-    figure reads in grey too. A second role of a head is the triangle in its corner.
+    Strong colour is tier A, fainter B, then C. A head without a label is pale, with a dot where
+    some task needs it all the same; one that was not looked at is hatched. Where cells are large
+    enough they carry two letters a role, so the figure reads in grey too. A second role of a head
+    is the triangle in its corner.
 
     Args:
         data: A run, or rows with layer, head, label, tier and roles (as heads.csv has them).

@@ -1,4 +1,4 @@
-"""A head's attention on one text as a figure for print: the matrix, with the tokens on its sides."""
+"""A head's attention on one text as a figure for print: the matrix, tokens on its sides."""
 
 from __future__ import annotations
 

@@ -202,14 +202,16 @@ def _arc(seen: Seen, key: int, weight: float, *, ends: tuple[float, float], base
     kind = seen.kind(key)
     top = base - _lift(start - end)
     if start == end:  # attention to itself: a small loop
-        path = f"M{start - 3:.0f} {base:.0f}C{start - 12:.0f} {top:.0f} {start + 12:.0f} {top:.0f} {start + 3:.0f} {base:.0f}"
+        out, back, start, end = start - 12, start + 12, start - 3, start + 3
     else:
-        path = f"M{start:.0f} {base:.0f}C{start:.0f} {top:.0f} {end:.0f} {top:.0f} {end:.0f} {base:.0f}"
+        out, back = start, end
+    path = f"M{start:.0f} {base:.0f}C{out:.0f} {top:.0f} {back:.0f} {top:.0f} {end:.0f} {base:.0f}"
     colour = COLOURS["other" if kind == "query" else kind]
     tip = f"{weight:.3f} to ‘{seen.tokens[key].strip()}’ {WORDS[kind]}".strip()
     return (
         f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{0.6 + 5 * weight:.1f}"'
-        f' opacity="{0.35 + 0.6 * weight:.2f}" stroke-linecap="round"><title>{escape(tip)}</title></path>'
+        f' opacity="{0.35 + 0.6 * weight:.2f}" stroke-linecap="round">'
+        f"<title>{escape(tip)}</title></path>"
     )
 
 
@@ -242,14 +244,16 @@ def _cell(
     tip = f"{weight:.3f} from ‘{seen.tokens[query].strip()}’ to ‘{seen.tokens[key].strip()}’"
     return (
         f'<rect x="{at[0]:.0f}" y="{at[1]:.0f}" width="{side - 1:.0f}" height="{side - 1:.0f}"'
-        f' fill="currentColor" fill-opacity="{weight:.2f}"{frame}><title>{escape(tip)}</title></rect>'
+        f' fill="currentColor" fill-opacity="{weight:.2f}"{frame}>'
+        f"<title>{escape(tip)}</title></rect>"
     )
 
 
 def _svg(parts: Sequence[str], *, size: tuple[float, float], label: str) -> str:
     width, height = size
     return (
-        f'<svg class="attention" role="img" aria-label="{escape(label)}" viewBox="0 0 {width:.0f} {height:.0f}"'
-        f' width="{width:.0f}" height="{height:.0f}" font-family="sans-serif" font-size="9"'
-        f' fill="currentColor" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+        f'<svg class="attention" role="img" aria-label="{escape(label)}"'
+        f' viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
+        ' font-family="sans-serif" font-size="9" fill="currentColor"'
+        f' xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
     )

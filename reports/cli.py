@@ -20,6 +20,31 @@ COMMANDS = {
     ),
     "check": ("rolecall.reports.check_command:check", "Prove the hooks right on a model."),
     "scan": ("rolecall.reports.scan_command:scan", "Score every head of a model for every role."),
+    "weights": (
+        "rolecall.reports.weights_command:weights",
+        "Read copying and composition off the weights.",
+    ),
+    "verdict": (
+        "rolecall.reports.verdict_command:verdict",
+        "Label the heads of a run, with reasons.",
+    ),
+    "survey": (
+        "rolecall.reports.survey_command:survey",
+        "All of it: check, scan, weights, ablate, verdict, report.",
+    ),
+    "report": (
+        "rolecall.reports.report_command:report",
+        "Write a run's report: one page, and the figures.",
+    ),
+    "head": ("rolecall.reports.head_command:head", "Print all that is known of one head."),
+    "compare": (
+        "rolecall.reports.compare_command:compare",
+        "Put runs side by side: labels, ranks, depth.",
+    ),
+    "table": (
+        "rolecall.reports.table_command:table",
+        "Print a table of a run, as CSV, LaTeX or Markdown.",
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""What was left out of a run, and why: items that could not be used, roles that could not be scored."""
+"""What was left out of a run, and why: items that could not be used, roles without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layer × head grids as small SVG: one path for all cells of one look, whatever the model's size."""
+"""Layer × head grids as small SVG: one path for all cells of one look, at any size."""
 
 from __future__ import annotations
 

@@ -83,8 +83,9 @@ def headline(run: Run) -> tuple[str, ...]:
     said = [f"{named} of {n} heads have a clean label; {n - named} have none."]
     if "effects" in run.tables:
         said.append(
-            f"For {_count(sure, 'head')} the model depends on the role (tier A), for {shared} more "
-            f"on the head but not only for this role (B), and for {quiet} no effect was detected (C)."
+            f"For {_count(sure, 'head')} the model depends on the role (tier A), for {shared} "
+            "more on the head but not only for this role (B), "
+            f"and for {quiet} no effect was detected (C)."
         )
     else:
         said.append("Whether the model depends on them was not measured: no effects in this run.")

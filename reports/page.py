@@ -1,10 +1,9 @@
-"""The report: one HTML file (or Markdown) that needs no network, made from a run folder's tables."""
+"""The report: one HTML file (or Markdown) without network, made from a run folder's tables."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -107,14 +106,14 @@ def drawings(run: Run, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def json_in_page(value: Any) -> Markup:
-    """Strict JSON that may stand in a script element: no `<`, so nothing in it can end the element."""
+    """Strict JSON for a script element: it holds no `<`, so nothing in it can end the element."""
     text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return Markup(safe.replace("&", "\\u0026"))
 
 
 def atlas_svg(run: Run) -> str:
-    """All heads, each in its role's colour as strong as its tier, with two letters where they fit."""
+    """All heads in their role's colour, as strong as the tier, with letters where they fit."""
     labels = labels_of(run)
     grid = Grid.fitting(run.shape, ATLAS_WIDTH)
     looks: dict[tuple[str, str], list[tuple[int, int]]] = {}

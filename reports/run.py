@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,22 @@ def head_name(layer: int, head: int) -> str:
     return f"L{int(layer)}H{int(head)}"
 
 
+def parse_head(text: str, run: Run) -> tuple[int, int]:
+    """The layer and head that `L5H1` names in this run.
+
+    Raises:
+        ValueError: It is no such name, or the run has no such head.
+    """
+    match = re.fullmatch(r"L(\d+)H(\d+)", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{text!r} names no head; write L5H1 for head 1 of layer 5, both from 0")
+    layer, head = int(match[1]), int(match[2])
+    if layer >= run.shape[0] or head >= run.shape[1]:
+        last = head_name(run.shape[0] - 1, run.shape[1] - 1)
+        raise ValueError(f"this run has no head {text.strip()}; they go from L0H0 to {last}")
+    return layer, head
+
+
 def labels_of(data: Run | pd.DataFrame) -> pd.DataFrame:
     """One row a head: layer, head, label, tier and the roles it holds (a tuple).
 
@@ -144,7 +161,9 @@ def _with_roles(heads: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> pd
     rows["label"] = rows["label"].fillna(NO_LABEL).replace("", NO_LABEL)
     rows["tier"] = rows["tier"].astype(object).where(rows["tier"].notna(), None)
     listed = rows["roles"] if "roles" in rows else pd.Series("", index=rows.index)
-    rows["roles"] = [_split(value, label) for value, label in zip(listed, rows["label"])]
+    rows["roles"] = [
+        _split(value, label) for value, label in zip(listed, rows["label"], strict=True)
+    ]
     return rows
 
 

@@ -36,7 +36,7 @@ def new_axes(columns: int, height: float) -> Axes:
 
 
 def finished(axes: Axes, rows: pd.DataFrame, save: Path | None) -> Axes:
-    """The axes, their figure saved beside its rows where `save` (a path without ending) is given."""
+    """The axes; with `save`, a path without ending, their figure is saved beside its rows."""
     if save is not None:
         figure = axes.figure
         assert isinstance(figure, Figure), "figures of figures are not saved apart"

@@ -23,7 +23,8 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
     """Score every head of MODEL for every role.
 
     Writes evidence/, scores.parquet, attention/, manifest.json and figures/ to the run folder, and
-    prints the leading heads of each role. What is there already, for the same model and data, is kept.
+    prints the leading heads of each role. What is there already, for the same model and data, is
+    kept.
     """
     from rolecall.analyses.attention_sample import store_samples
     from rolecall.analyses.scan import scan as scan_model

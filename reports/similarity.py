@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ def _distances(profiles: pd.DataFrame) -> np.ndarray:
 
 def _frames(axes: Axes, clusters: np.ndarray) -> None:
     starts = [0, *(np.flatnonzero(np.diff(clusters)) + 1), len(clusters)]
-    for begin, end in zip(starts, starts[1:], strict=False):
+    for begin, end in pairwise(starts):
         if end - begin > 1:
             x, y = (begin, end, end, begin, begin), (begin, begin, end, end, begin)
             axes.plot(x, y, color=OUTLINE, lw=0.9, clip_on=False)

@@ -76,7 +76,7 @@ def _write(folder: Path, name: str, rows: pd.DataFrame) -> None:
 
 def draw_scores(shape: tuple[int, int], *, seed: int) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
-    n_layers, n_heads = shape
+    n_heads = shape[1]
     layer, head = (a.ravel() for a in np.indices(shape))
     parts = []
     for i, (role, (family, kind)) in enumerate(ROLES.items()):
@@ -185,9 +185,9 @@ def draw_verdicts(scores: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
     rows = rows.merge(mean[["role", "layer", "head", "total"]], "left", ["role", "layer", "head"])
     tier = np.select([rows["total"] > 0.3, rows["total"] > 0.1], ["A", "B"], "C")
     reasons = [
-        f"attends to the target {row.score:.2f} of the time, {row.baseline:.2f} by {row.baseline_name}"
-        f", on 12 of 12 templates"
-        for row in rows.itertuples()
+        f"attends to the target {score:.2f} of the time, {baseline:.2f} by offset -1, "
+        "on 12 of 12 templates"
+        for score, baseline in rows[["score", "baseline"]].to_numpy()
     ]
     return rows[["layer", "head", "role"]].assign(tier=tier, reasons=reasons)
 

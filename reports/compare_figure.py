@@ -1,0 +1,47 @@
+"""Where in depth each role lives, in several runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from rolecall.reports.depth import say_nothing
+from rolecall.reports.saving import finished, new_axes, rolecall_style
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
+    """A mark for each role and run at the mean relative depth of its heads, a line for the range.
+
+    Args:
+        depths: From `rolecall.analyses.compare.role_depths`.
+        columns: Width in columns of a paper, 1 or 2.
+        save: A path without ending: .svg, .pdf, .png and .csv are written there.
+    """
+    order = depths.groupby("role")["depth"].mean().sort_values(kind="stable").index
+    runs = list(dict.fromkeys(depths["run"]))
+    with rolecall_style():
+        axes = new_axes(columns, 0.9 + (0.16 + 0.1 * len(runs)) * max(len(order), 2))
+        for i, run in enumerate(runs):
+            rows = depths[depths["run"] == run]
+            shift = (i - (len(runs) - 1) / 2) * 0.7 / max(len(runs), 2)
+            at = [order.get_loc(role) + shift for role in rows["role"]]
+            colour = COLOURS[i % len(COLOURS)]
+            axes.hlines(at, rows["first"], rows["last"], color=colour, lw=0.8)
+            axes.scatter(
+                rows["depth"], at, s=16, color=colour, marker=MARKS[i % len(MARKS)], label=run
+            )
+        axes.set_yticks(range(len(order)), labels=[str(role).replace("_", " ") for role in order])
+        axes.set(xlim=(-0.03, 1.03), ylim=(len(order) - 0.4, -0.6))
+        axes.set_xlabel("relative depth (0 first layer, 1 last)")
+        axes.tick_params(axis="y", length=0)
+        if not len(order):
+            say_nothing(axes, "no head has a label in any run")
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.legend(loc="outside lower center", ncols=min(len(runs), 2 * columns))
+        return finished(axes, depths, save)
