@@ -237,7 +237,7 @@ def _table(
         specificity_low=quantile(reduced.contrast, 0.025)
         if not np.isnan(reduced.contrast).all()
         else np.nan,
-        consistency=_consistency(margin, reduced.templates),
+        consistency=_consistency(margin, reduced.baseline, reduced.templates),
         off_baseline=_mean_known(reduced.off),
         sink=sink,
         sink_adjusted=_sink_adjusted(np.nanmean(reduced.mass, axis=0), sink, rows),
@@ -258,9 +258,13 @@ def _mean_known(values: PerExample) -> np.ndarray:
     return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
 
 
-def _consistency(margin: PerExample, templates: tuple[str, ...]) -> np.ndarray:
-    means = pd.DataFrame(margin).groupby(list(templates)).mean()
-    return (means > 0).mean(axis=0).to_numpy()
+def _consistency(
+    margin: PerExample, baseline: Float[np.ndarray, "example one"], templates: tuple[str, ...]
+) -> np.ndarray:
+    """Share of templates with a positive margin, of those where the simpler account leaves room."""
+    room = pd.Series(baseline[:, 0]).groupby(list(templates)).mean() < 1 - 1e-9
+    means = pd.DataFrame(margin).groupby(list(templates)).mean()[room]
+    return (means > 0).mean(axis=0).to_numpy() if room.any() else np.full(margin.shape[1], np.nan)
 
 
 def _sink_adjusted(mass: np.ndarray, sink: np.ndarray, rows: tuple[LinkRow, ...]) -> np.ndarray:

@@ -27,12 +27,20 @@ def print_top_heads(scores: pd.DataFrame, manifest: dict[str, Any], console: Con
         style="dim",
         highlight=False,
     )
-    for role, facts in sorted(manifest["roles"].items()):
-        dropped = ", ".join(f"{count} × {why}" for why, count in sorted(facts["dropped"].items()))
+    for line in left_out(manifest["roles"]):
+        console.print(line, style="dim", highlight=False)
+
+
+def left_out(roles: dict[str, Any]) -> list[str]:
+    """One line for each reason why roles or items were left out."""
+    whole: dict[str, list[str]] = {}
+    parts = []
+    for role, facts in sorted(roles.items()):
         if not facts["used"]:
-            console.print(f"[yellow]{role}[/yellow]: not scored: {dropped}", highlight=False)
-        elif dropped:
-            console.print(f"{role}: dropped {dropped}", style="dim", highlight=False)
+            whole.setdefault(", ".join(sorted(facts["dropped"])), []).append(role)
+        else:
+            parts += [f"{role}: {n} × {why}" for why, n in sorted(facts["dropped"].items())]
+    return [f"not scored, {why}: {', '.join(names)}" for why, names in whole.items()] + parts
 
 
 def _start(model: dict[str, Any]) -> str:
@@ -41,17 +49,21 @@ def _start(model: dict[str, Any]) -> str:
 
 
 def table_of_top_heads(scores: pd.DataFrame) -> Table:
-    """The best `TOP` heads of each role."""
+    """The best `TOP` heads of each role; it fits a terminal of 80 columns."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("role", no_wrap=True)
+    table.add_column("role", overflow="fold", min_width=16)
     table.add_column("head", no_wrap=True)
-    for name in ("score", "95 %", "chance", "baseline", "margin", "specific", "sink"):
+    for name in ("score", "95 %", "chance", "base", "margin", "spec.", "sink"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for role, rows in scores.groupby("role", sort=True):
         best = rows.sort_values("score", ascending=False, kind="stable").head(TOP)
-        for i, row in enumerate(best.to_dict("records")):
-            table.add_row(f"{role}" if i == 0 else "", *_cells(row), end_section=i == len(best) - 1)
+        kind, name = best["score_kind"].iloc[0], best["baseline_name"].iloc[0]
+        notes = [str(role), f"[dim]  by {kind}[/dim]", f"[dim]  base: {name}[/dim]"]
+        cells = [_cells(row) for row in best.to_dict("records")]
+        cells += [[""] * len(cells[0])] * (len(notes) - len(cells))
+        for note, row in zip(notes, cells, strict=False):
+            table.add_row(note, *row)
     return table
 
 
@@ -60,10 +72,10 @@ def _cells(row: dict[Any, Any]) -> list[str]:
     beats = (row["margin_low"] or 0) > 0 and (row["p_max"] or 1) < 0.05
     return [
         f"L{row['layer']}H{row['head']}",
-        f"{_number(row['score'])} {row['score_kind']}",
-        interval if pd.notna(row["ci_low"]) else "too few templates",
+        _number(row["score"]),
+        interval if pd.notna(row["ci_low"]) else "–",
         _number(row["chance"]),
-        f"{_number(row['baseline'])} {row['baseline_name']}",
+        _number(row["baseline"]),
         f"{row['margin']:+.2f}",
         _number(row["specificity"]),
         _number(row["sink"]),
@@ -72,4 +84,7 @@ def _cells(row: dict[Any, Any]) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None or pd.isna(value) else f"{value:.2f}"
+    """Two decimals, without the leading 0 of a share."""
+    if value is None or pd.isna(value):
+        return "–"
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"

@@ -107,6 +107,19 @@ def test_off_baseline_counts_only_links_where_the_account_points_elsewhere(tmp_p
     np.testing.assert_allclose(table["off_baseline"], block.mass[elsewhere].mean(axis=0), atol=1e-6)
 
 
+def test_consistency_counts_templates_where_the_simpler_account_leaves_room(tmp_path):
+    """A perfect head cannot beat an account that is right on every link of a template."""
+    rows = [
+        link_row(i, template=f"t{i % 8}", offsets=(-3 - i % 8,), nearest=i % 8 < 4)
+        for i in range(48)
+    ]
+    block = random_block(rows, n_heads=6, n_rivals=2, seed=0)
+    block.mass[:, 4], block.rivals[:, 4] = 1.0, 0.0
+    table = scored(tmp_path, block)
+    assert "nearest" in table["baseline_name"][0]
+    assert table["consistency"][4] == 1.0
+
+
 def test_the_bootstrap_resamples_templates_then_examples():
     templates = ["a"] * 3 + ["b"] * 5
     weights = cluster_weights(templates, n_resamples=4000, seed=0)
