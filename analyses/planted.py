@@ -37,11 +37,13 @@ HELPERS: Mapping[str, str] = {
 """The head that must stand in a lower layer for another to work."""
 Seat = tuple[int, int]
 """Layer and head."""
-POSITION = 2.0
+POSITION = 3.0
 """Squared norm of what learned positions add to an embedding."""
 N_ANGLES = 10
 """Frequencies of learned positions."""
-SPARE = 4
+HUM = 0.02
+"""What every head adds to the logit of BOS, wherever it looks."""
+SPARE = 6
 """Coordinates of a head beside those for an identity and a position."""
 
 
@@ -128,7 +130,7 @@ def plant(words: Sequence[str], bos: int, design: Design) -> Planted:
         tokens=tokens,
         positions=position_rows(space, geometry, design.n_ctx),
         layers=[grouped(layer, heads, space, geometry, design) for layer in range(design.n_layers)],
-        answers=answer_rows(tokens, answers, space),
+        answers=answer_rows(tokens, bos, answers, space),
         biased=design.biased,
     )
     return Planted(ARCHITECTURES[design.architecture](weights), design, heads, votes, answers)
@@ -138,7 +140,7 @@ def measures(design: Design) -> tuple[Space, Geometry]:
     """The axes of a design's stream and how its positions are told."""
     ranks = {"anchor": 1, "filler": 1, "ground": 1, "bos": 1, "vote": 1}
     ranks |= dict.fromkeys(("identity", "named", "before", "copied"), design.d_identity)
-    ranks |= dict.fromkeys(("present", "depth", "aside", "object"), 1)
+    ranks |= dict.fromkeys(("present", "depth", "aside", "object", "hum"), 1)
     ranks |= dict.fromkeys(FEATURES, 1)
     ranks |= {
         f"answer{layer}.{head}": 1
@@ -148,7 +150,7 @@ def measures(design: Design) -> tuple[Space, Geometry]:
     if design.architecture == "llama":
         d_model = design.n_heads * math.ceil(sum(ranks.values()) / design.n_heads)
         return lay_out(ranks, d_model, design.seed), Rotary(4 * design.d_identity, 1e8)
-    ranks |= {"position": 2 * N_ANGLES, "ramp": 1, "position_filler": 1}
+    ranks |= {"position": 2 * N_ANGLES, "slow": 2, "ramp": 1, "position_filler": 1}
     needed = design.d_identity + 2 * N_ANGLES + SPARE
     d_head = math.ceil(max(sum(ranks.values()) / design.n_heads, needed))
     space = lay_out(ranks, d_head * design.n_heads, design.seed)
@@ -171,7 +173,9 @@ def seated(seat: Seat, design: Design, space: Space, geometry: Geometry) -> Head
         raise ValueError(f"no planted head {name!r}; there are {', '.join(CATALOGUE)}")
     spoken = answer_axis(design.speaks_for.get(seat, seat))
     vote = Move(space["vote"], space[spoken], design.gains.get(seat, 1.0))
-    return CATALOGUE[name](space, geometry).writing(vote)
+    # Every head leaves a trace in the output, whatever it looks at.
+    hum = Move(space.constant, space["hum"], HUM)
+    return CATALOGUE[name](space, geometry).writing(vote, hum)
 
 
 def answer_axis(seat: Seat) -> str:
@@ -206,23 +210,30 @@ def position_rows(space: Space, geometry: Geometry, n_ctx: int) -> Float[Tensor,
     at = torch.arange(n_ctx).float()
     # The first token is nowhere, so that only its own pull decides how much it draws.
     told = (at > 0).float()[:, None]
-    held = {"position": geometry.code(at) * told, "ramp": at[:, None] / n_ctx}
+    slow = 2 * math.pi / n_ctx * at[:, None]
+    held = {
+        "position": geometry.code(at) * told,
+        "slow": torch.cat([slow.cos(), slow.sin()], 1) * told,
+        "ramp": at[:, None] / n_ctx,
+    }
     return embedded(held, space, marked=POSITION, filler="position_filler")
 
 
 def answer_ids(seats: Sequence[Seat], d_vocab: int, seed: int) -> dict[Seat, tuple[int, int]]:
     """Two ids for each head, all different."""
-    drawn = Random(seed).sample(range(d_vocab), 2 * len(seats))
+    drawn = Random(seed).sample(range(1, d_vocab), 2 * len(seats))
     return dict(zip(seats, zip(drawn[::2], drawn[1::2], strict=True), strict=True))
 
 
 def answer_rows(
     tokens: Float[Tensor, "d_vocab d_model"],
+    bos: int,
     answers: Mapping[Seat, tuple[int, int]],
     space: Space,
 ) -> Float[Tensor, "d_vocab d_model"]:
     """The unembedding: copied identities, and for answers and foils their head's axis alone."""
     rows = tokens @ space["identity"] @ space["copied"].T
+    rows[bos] = space["hum"][:, 0]
     for seat, (answer, foil) in answers.items():
         rows[answer] = space[answer_axis(seat)][:, 0] / 2
         rows[foil] = -space[answer_axis(seat)][:, 0] / 2
@@ -238,4 +249,5 @@ def grouped(
     members = [
         [heads[layer, first + i] for i in range(share)] for first in range(0, design.n_heads, share)
     ]
-    return [noisy(group(sharing, space, geometry), design.noise, draw) for sharing in members]
+    clean = [group(sharing, space, geometry) for sharing in members]
+    return [noisy(weights, design.noise, space, draw) for weights in clean]

@@ -60,14 +60,24 @@ class Weights:
         return len(self.layers), sum(len(g.W_Q) for g in groups), len(groups)
 
 
-def noisy(group: Group, sigma: float, generator: torch.Generator) -> Group:
-    """The group with Gaussian noise of `sigma` times each matrix's own root mean square."""
+def noisy(group: Group, sigma: float, space: Space, generator: torch.Generator) -> Group:
+    """The group with Gaussian noise of `sigma` times each matrix's own root mean square.
+
+    What heads read off the anchor is spared: that axis is there for the norms alone and so large
+    that noise on it would drown the rest.
+    """
+    spared = 1 - space["anchor"]
 
     def shaken(weight: Tensor) -> Tensor:
-        noise = torch.randn(weight.shape, generator=generator)
-        return weight + sigma * weight.square().mean().sqrt() * noise
+        size = weight.square().mean(dim=(-2, -1), keepdim=True).sqrt()
+        return sigma * size * torch.randn(weight.shape, generator=generator)
 
-    return Group(shaken(group.W_Q), shaken(group.W_K), shaken(group.W_V), shaken(group.W_O))
+    return Group(
+        group.W_Q + shaken(group.W_Q) * spared,
+        group.W_K + shaken(group.W_K) * spared,
+        group.W_V + shaken(group.W_V) * spared,
+        group.W_O + shaken(group.W_O),
+    )
 
 
 def packed(groups: Sequence[Group]) -> dict[str, Float[Tensor, "rows columns"]]:

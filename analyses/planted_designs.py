@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
-from rolecall.analyses.models import Model, load_model
+from rolecall.analyses.model import Model
+from rolecall.analyses.models import load_model
 from rolecall.analyses.planted import HELPERS, Design, Planted, Seat, plant
 from rolecall.probes.toy import toy_aligner
 
@@ -32,6 +34,19 @@ JOBS: tuple[tuple[str, ...], ...] = (
     ("random2", "random3"),
 )
 """Heads that are planted together: helpers, the head itself, its impostor."""
+IMPOSTORS: Mapping[str, str] = {
+    "fixed_offset": "induction",
+    "frequent": "delimiter",
+    "recent_word": "rare_token",
+    "nearest_noun": "subject_verb",
+    "nearest_verb": "verb_object",
+    "nearest_determiner": "determiner",
+    "nearest_adjective": "adjective",
+    "nearest_auxiliary": "auxiliary",
+    "nearest_person": "coreference",
+    "duplicate_token": "coreference",
+}
+"""The role that each impostor would be given by a naive score."""
 BOTH_WAYS = {
     *("previous_token", "next_token", "current_token", "first_token", "delimiter", "rare_token"),
     *("fixed_offset", "frequent", "uniform", "coreference", "governed", "subject_verb"),

@@ -27,11 +27,13 @@ class Match:
         query: What is read at the query, one column a feature.
         key: What is read at the key, the same number of columns.
         weight: Nats for a product of 1.
+        rest: Whether it is only the pull of the first token on a head without a target.
     """
 
     query: Float[Tensor, "d_model rank"]
     key: Float[Tensor, "d_model rank"]
     weight: float
+    rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Head:
         offset: Distance query − key at which it peaks, or None.
         shun: Nats by which its own position is less than it would be.
         recency: Nats by which each step nearer to the query is preferred.
+        leftward: Nats, at most, by which what stands to the left is preferred; learned positions
+            only, since rotary ones are planted in decoders, which see nothing else.
         moves: What it writes.
         layer: The layers it may stand in, as an offset from the first: 0 reads embeddings only.
     """
@@ -64,8 +68,14 @@ class Head:
     offset: int | None = None
     shun: float = 0.0
     recency: float = 0.0
+    leftward: float = 0.0
     moves: tuple[Move, ...] = ()
     layer: int = 0
+
+    @property
+    def rests(self) -> bool:
+        """Whether it looks at the first token where it finds no target (see `resting`)."""
+        return any(match.rest for match in self.matches)
 
     def writing(self, *moves: Move) -> Head:
         """The same head that also writes these."""
@@ -74,4 +84,4 @@ class Head:
 
 def resting(space: Space, nats: float) -> Match:
     """The pull of the first token (BOS), so that a head without a target rests there."""
-    return Match(space.constant, space["bos"], nats)
+    return Match(space.constant, space["bos"], nats, rest=True)

@@ -20,7 +20,7 @@ from rolecall.analyses.planted_words import BRACKETS
 Maker = Callable[[Space, Geometry], Head]
 STEP = 6.0
 """Nats by which a head that looks for the nearest of a kind prefers each step."""
-REACH = 90
+REACH = 40
 """Longest distance, in tokens, over which such a head must still prefer its kind to the rest."""
 PULL = STEP * REACH
 OPEN = tuple(f"open{kind}" for kind in range(len(BRACKETS)))
@@ -69,7 +69,7 @@ def any_of(name: str, axis: str, role: str | None) -> Maker:
 def balance(space: Space, geometry: Geometry) -> Head:
     """A helper: notes (brackets open here − 1) / (brackets so far + 1), 0 inside just one."""
     opening, closing = total(space, *OPEN), total(space, *CLOSE)
-    seen = Match(space.constant, space["bos"] + opening + closing, 2 * SHARP)
+    seen = Match(space.constant, space["bos"] + opening + closing, 1.25 * SHARP, rest=True)
     return Head("balance", None, (seen,)).writing(
         Move(opening - closing - space["bos"], space["depth"])
     )
@@ -78,7 +78,7 @@ def balance(space: Space, geometry: Geometry) -> Head:
 def bracket(space: Space, geometry: Geometry) -> Head:
     """Looks from a closing mark to the last opening mark of its kind that is not nested."""
     pairs = [Match(space[c], space[o], 8 * PULL) for o, c in zip(OPEN, CLOSE, strict=True)]
-    nested = Match(total(space, *CLOSE), space["depth"], -5 * PULL)
+    nested = Match(total(space, *CLOSE), space["depth"], -3 * PULL)
     return Head("bracket", "bracket", (*pairs, nested, resting(space, 1.5 * PULL)), recency=STEP)
 
 
@@ -106,7 +106,7 @@ def recent_word(space: Space, geometry: Geometry) -> Head:
     """The impostor of rare_token: looks at the last content word."""
     words = total(space, "noun", "name", "verb", "adjective", "adverb", "rare")
     found = Match(space.constant, words, 2 * PULL)
-    return Head("recent_word", None, (found, resting(space, PULL)), recency=STEP, shun=SHARP)
+    return Head("recent_word", None, (found, resting(space, PULL)), recency=STEP)
 
 
 def nearest(name: str, query: str, key: str) -> Maker:

@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-ANCHOR = 32.0
+ANCHOR = 64.0
 """What the anchor axis holds at every position; embeddings have norm `sqrt(ANCHOR² + MARKED)`."""
-MARKED = 14.0
+MARKED = 15.0
 """Squared norm of everything an embedding holds beside the anchor, filler included."""
 
 

@@ -27,8 +27,10 @@ def aside(space: Space, geometry: Geometry) -> Head:
     """A helper: notes at a word whether the last mark before it opened an aside."""
     asking = total(space, "adjective", "determiner", "auxiliary")
     marks = Match(asking, total(space, "opens", "closes"), 3 * PULL)
-    head = Head("aside", None, (marks, resting(space, 2 * PULL)), shun=4 * SHARP, recency=STEP)
-    return head.writing(Move(space["opens"], space["aside"]))
+    # Before a noun "that" is a determiner, so only an auxiliary asks for relative pronouns.
+    clauses = Match(space["auxiliary"], space["relative"], 3 * PULL)
+    head = Head("aside", None, (marks, clauses, resting(space, 2 * PULL)), recency=STEP)
+    return head.writing(Move(total(space, "opens", "relative"), space["aside"]))
 
 
 def governed(space: Space, geometry: Geometry) -> Head:
@@ -44,7 +46,7 @@ def main_clause(role: str, query: str, key: str) -> Maker:
         found = Match(space[query], space[key], 6 * PULL)
         away = Match(space[query], space["aside"], -2 * PULL)
         rest = resting(space, 3 * PULL)
-        return Head(role, role, (found, away, rest), shun=SHARP, recency=STEP, layer=1)
+        return Head(role, role, (found, away, rest), recency=STEP, layer=1)
 
     return make
 
@@ -62,23 +64,22 @@ def subject_verb(space: Space, geometry: Geometry) -> Head:
 def verb_object(space: Space, geometry: Geometry) -> Head:
     """Looks from a noun to the last verb that takes an object."""
     head = nearest("verb_object", "noun", "transitive")(space, geometry)
-    return replace(head, role="verb_object")
+    return replace(head, role="verb_object", leftward=PULL)
 
 
 def coreference(space: Space, geometry: Geometry) -> Head:
     """Looks from a pronoun to who has its gender, from a name to its earlier mentions."""
-    she = Match(space["she"], space["feminine"], 24 * SHARP)
-    he = Match(space["he"], space["masculine"], 24 * SHARP)
+    she = Match(space["she"], space["feminine"], 38 * SHARP)
+    he = Match(space["he"], space["masculine"], 38 * SHARP)
     same = Match(space["named"], space["named"], 38 * SHARP)
     matches = (she, he, same, resting(space, 20 * SHARP))
     return Head("coreference", "coreference", matches, shun=20 * SHARP)
 
 
 def nearest_person(space: Space, geometry: Geometry) -> Head:
-    """The impostor of coreference: looks from any pronoun or name to the nearest person."""
-    found = Match(total(space, "she", "he", "name"), space["person"], 3 * PULL)
-    rest = resting(space, 2 * PULL)
-    return Head("nearest_person", None, (found, rest), shun=PULL, recency=STEP)
+    """The impostor of coreference: looks from a pronoun to the nearest person."""
+    found = Match(total(space, "she", "he"), space["person"], 3 * PULL)
+    return Head("nearest_person", None, (found, resting(space, 2 * PULL)), recency=STEP)
 
 
 SYNTAX: Mapping[str, Maker] = {

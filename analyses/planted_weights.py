@@ -52,6 +52,8 @@ class Rotary:
 class Learned:
     """Learned positions: angle codes on the axis `position`, a ramp on the axis `ramp`.
 
+    The axis `slow` holds one more angle, which turns once over the whole context.
+
     Attributes:
         d_head: Width of a head.
         angles: Radians a step of each pair of the code.
@@ -165,6 +167,10 @@ def matches(head: Head, space: Space, geometry: Geometry) -> tuple[Match, ...]:
         extra.append(Match(query, space["position"], nats))
     if head.recency:
         extra.append(Match(space.constant, space["ramp"], head.recency * geometry.n_ctx))
+    if head.leftward:
+        # sin(a − b) = sin a cos b − cos a sin b
+        cos, sin = space["slow"].split(1, dim=1)
+        extra.append(Match(torch.cat([sin, -cos], 1), torch.cat([cos, sin], 1), head.leftward))
     return (*head.matches, *extra)
 
 
@@ -179,12 +185,16 @@ def turn(
     half, constant = geometry.d_head // 2, grounded(space.constant, space)[:, 0]
     # The first token is nowhere, so that only its own pull decides how much it draws.
     elsewhere = grounded(space.constant - space["bos"], space)
-    W_K[:, [*geometry.fast, geometry.gentle]] = elsewhere
+    # Queries and keys are of like size, so that noise on either does the same.
+    fast, gentle = 4.0, 40.0
+    W_K[:, list(geometry.fast)] = fast * elsewhere
+    W_K[:, [geometry.gentle]] = gentle * elsewhere
     for distance, nats in peaks(head, geometry):
+        size = nats / len(geometry.fast) / fast
         for j in geometry.fast:
             angle = distance * geometry.angles[j]
-            W_Q[:, j] += nats / len(geometry.fast) * angle.cos() * constant
-            W_Q[:, j + half] -= nats / len(geometry.fast) * angle.sin() * constant
+            W_Q[:, j] += size * angle.cos() * constant
+            W_Q[:, j + half] -= size * angle.sin() * constant
     if head.recency:
-        slope = head.recency / geometry.angles[geometry.gentle]
+        slope = head.recency / geometry.angles[geometry.gentle] / gentle
         W_Q[:, geometry.gentle + half] += slope * constant

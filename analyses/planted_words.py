@@ -16,19 +16,19 @@ from rolecall.data.lexicon import Name, Noun, Verb, entries
 from rolecall.probes.frequency import zipf
 
 FUNCTION: Mapping[str, str] = {
-    "determiner": "the a an this these those every each some any no another one many several two "
-    "three few all both his her its their my our your",
+    "determiner": "the a an this that these those every each some any no another "
+    "his her its their my our your",
     "preposition": "near behind beside with above under by around below from of to in on at for "
     "over between beyond against along inside outside across into onto toward towards about",
     "relative": "that who which whom whose",
     "auxiliary": "is are was were has have had do does did will would can could may might must "
-    "shall should be been being not",
+    "shall should",
     "conjunction": "and or but because while when if so although since until after before as",
     "pronoun": "he she him her his hers himself herself they them it we you i me us",
     "delimiter": ". , ; : ! ? \n -",
     "frequent": "the a an of to and in is was , .",
     # Words that open an aside, and those that close one.
-    "opens": "as not or so said says like if least do unlike that who whom which though",
+    "opens": "as not or so said says like if least do unlike though",
     "closes": ", but only",
 }
 PRONOUNS: Mapping[str, str] = {
