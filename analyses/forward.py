@@ -46,14 +46,16 @@ def run_plain(
     token_ids: Int[Tensor, "batch pos"],
     lengths: Int[Tensor, " batch"] | None = None,
 ) -> Tensor:
-    """What the plain Hugging Face module makes of the ids: logits, or hidden states without head.
+    """What the plain Hugging Face module makes of the ids: logits, or last hidden states.
 
     Raises:
         ValueError: Only a bridge was given, or the ids cannot be read.
     """
     if model.plain is None:
         raise ValueError(f"{model.name} has no plain Hugging Face form to run")
-    return _run(model, model.plain, token_ids, lengths)
+    # Another head than a language model's (a classifier) gives nothing to compare.
+    module = model.plain if model.has_lm_head else model.plain.base_model
+    return _run(model, module, token_ids, lengths)
 
 
 def real_positions(lengths: Int[Tensor, " batch"], *, width: int) -> Bool[Tensor, "batch pos"]:

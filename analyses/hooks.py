@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from rolecall.analyses.forward import evaluating, real_positions, run_body
 from rolecall.analyses.model import Model
 
-PatternVisit = Callable[[int, Float[Tensor, "batch head query key"]], None]
-ZVisit = Callable[[int, Float[Tensor, "batch pos head d_head"]], None]
+PatternVisit = Callable[[int, Float[Tensor, "batch head query key"]], object]
+ZVisit = Callable[[int, Float[Tensor, "batch pos head d_head"]], object]
 
 ROW_LIMIT = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """How far a row of a pattern may be from 1: what rounding to the model's type explains."""
@@ -109,7 +109,7 @@ def require_eager(model: Model) -> None:
     if kind not in ("", None, "eager"):
         raise ValueError(
             f"patterns are made only by eager attention, and {model.name} is set to {kind!r}; "
-            "call set_attn_implementation('eager') on the bridged model"
+            "give the model loaded with attn_implementation='eager'"
         )
 
 

@@ -91,7 +91,7 @@ def share(module: nn.Module) -> Any:
 
 
 def _in_memory(module: PreTrainedModel, tokenizer: Any) -> Opened:
-    name = os.path.basename(module.name_or_path) or type(module).__name__
+    name = os.path.basename(module.name_or_path or "") or type(module).__name__
     require_hookable(module.config, name)
     return Opened(module, tokenizer, name, None, module.get_output_embeddings() is not None)
 

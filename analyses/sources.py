@@ -21,7 +21,7 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
 )
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from rolecall.analyses.quiet import quiet
 

@@ -122,6 +122,13 @@ def test_a_body_without_head_gives_no_logits(tiny):
     assert run_plain(model, IDS).shape == (1, 20, 32)
 
 
+def test_a_classifier_is_read_as_a_body_without_language_model_head():
+    config = hf.BertConfig(**tiny_models.BERT_SIZES, initializer_range=0.2)
+    model = load_model(hf.BertForSequenceClassification(config).eval())
+    assert not model.has_lm_head
+    assert all(finding.ok for finding in check(model))
+
+
 def test_ordinary_tokens_are_printable_text_and_nothing_else():
     tokenizer = tiny_models.word_pieces()
     ids = ordinary_ids(tokenizer, 512)
@@ -375,6 +382,7 @@ def test_a_gguf_file_is_the_model_rebuilt_from_it(smollm2_gguf, smollm2):
     assert one.facts["weights_hash"] == other.facts["weights_hash"]
     assert one.aligner.ordinary == other.aligner.ordinary
     assert one.aligner.bos == other.aligner.bos == 1
+    assert one.plain is not None
     assert not hasattr(one.plain.config, "quantization_config")
 
 

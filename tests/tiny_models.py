@@ -43,7 +43,7 @@ _GPT_SIZES: dict[str, Any] = {
     "eos_token_id": 2,
 }
 _GROUPED: dict[str, Any] = {**_SIZES, "num_key_value_heads": 2}
-_BERT_SIZES: dict[str, Any] = {
+BERT_SIZES: dict[str, Any] = {
     name: size for name, size in _SIZES.items() if name not in ("bos_token_id", "eos_token_id")
 }
 
@@ -104,11 +104,15 @@ def _lfm2() -> Any:
 
 
 def _bert() -> Any:
-    return hf.BertForMaskedLM(hf.BertConfig(**_BERT_SIZES, initializer_range=0.2))
+    return hf.BertForMaskedLM(hf.BertConfig(**BERT_SIZES, initializer_range=0.2))
+
+
+def _roberta() -> Any:
+    return hf.RobertaForMaskedLM(hf.RobertaConfig(**BERT_SIZES, initializer_range=0.2))
 
 
 def _bert_body() -> Any:
-    return hf.BertModel(hf.BertConfig(**_BERT_SIZES, initializer_range=0.2))
+    return hf.BertModel(hf.BertConfig(**BERT_SIZES, initializer_range=0.2))
 
 
 FAMILIES: dict[str, Callable[[], Any]] = {
@@ -123,9 +127,10 @@ FAMILIES: dict[str, Callable[[], Any]] = {
     "qwen3": _qwen3,
     "lfm2": _lfm2,
     "bert": _bert,
+    "roberta": _roberta,
     "bert_body": _bert_body,
 }
-ENCODERS = ("bert", "bert_body")
+ENCODERS = ("bert", "roberta", "bert_body")
 DECODERS = tuple(family for family in FAMILIES if family not in ENCODERS)
 
 
