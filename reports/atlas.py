@@ -19,7 +19,7 @@ from rolecall.reports.palette import (
     role_colour,
     role_letters,
 )
-from rolecall.reports.run import NO_LABEL, Run, labels_of, shape_of
+from rolecall.reports.run import NO_LABEL, Run, labels_of, records, shape_of
 from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_heads
 
@@ -73,18 +73,18 @@ def _cells(axes: Axes, heads: pd.DataFrame) -> None:
     axes.set_facecolor("#F7F7F7")
     axes.patch.set(hatch="////", edgecolor="0.8")  # shows only where no head covers it
     cells, colours, corners, corner_colours = [], [], [], []
-    for row in heads.itertuples():
-        x, y = float(row.head), float(row.layer)
+    for row in records(heads):
+        x, y = float(row["head"]), float(row["layer"])
         cells.append(Rectangle((x + 0.04, y + 0.04), 0.92, 0.92))
-        colours.append(cell_colour(row.label, row.tier))
-        if len(row.roles) > 1:
+        colours.append(cell_colour(row["label"], row["tier"]))
+        if len(row["roles"]) > 1:
             corners.append(
                 Polygon([(x + 0.96, y + 0.5), (x + 0.96, y + 0.96), (x + 0.5, y + 0.96)])
             )
-            corner_colours.append(role_colour(row.roles[1]))
+            corner_colours.append(role_colour(row["roles"][1]))
     needed = heads[(heads["label"] == NO_LABEL) & (heads["tier"] == "D")]
     axes.scatter(needed["head"] + 0.5, needed["layer"] + 0.5, s=3, color="0.45", lw=0, zorder=4)
-    white = [Rectangle((float(r.head), float(r.layer)), 1, 1) for r in heads.itertuples()]
+    white = [Rectangle((float(r["head"]), float(r["layer"])), 1, 1) for r in records(heads)]
     axes.add_collection(PatchCollection(white, facecolor="white", lw=0))
     axes.add_collection(PatchCollection(cells, facecolors=colours, lw=0))
     if corners:
@@ -94,10 +94,10 @@ def _cells(axes: Axes, heads: pd.DataFrame) -> None:
 
 
 def _letters(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, size: float) -> None:
-    for row in heads[heads["label"] != NO_LABEL].itertuples():
-        ink = ink_on(cell_colour(row.label, row.tier))
+    for row in records(heads[heads["label"] != NO_LABEL]):
+        ink = ink_on(cell_colour(row["label"], row["tier"]))
         place = {"ha": "center", "va": "center", "fontsize": size, "color": ink}
-        axes.text(row.head + 0.5, row.layer + 0.5, letters[row.label], **place)
+        axes.text(row["head"] + 0.5, row["layer"] + 0.5, letters[row["label"]], **place)
 
 
 def _legend(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, per_line: int) -> None:

@@ -44,7 +44,7 @@ def attention_figure(
         figure = axes.get_figure(root=True)
         assert figure is not None
         figure.colorbar(drawn, ax=axes, label="attention", shrink=0.75)
-        query, key = np.nonzero(grid >= 0.005)
+        query, key = (at.tolist() for at in np.nonzero(grid >= 0.005))
         rows = pd.DataFrame({"query": query, "key": key, "attention": grid[query, key]}).assign(
             query_token=[tokens[i] for i in query], key_token=[tokens[i] for i in key]
         )

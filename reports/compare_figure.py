@@ -22,14 +22,14 @@ def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | Non
         columns: Width in columns of a paper, 1 or 2.
         save: A path without ending: .svg, .pdf, .png and .csv are written there.
     """
-    order = depths.groupby("role")["depth"].mean().sort_values(kind="stable").index
+    order = list(depths.groupby("role")["depth"].mean().sort_values(kind="stable").index)
     runs = list(dict.fromkeys(depths["run"]))
     with rolecall_style():
         axes = new_axes(columns, 0.9 + (0.16 + 0.1 * len(runs)) * max(len(order), 2))
         for i, run in enumerate(runs):
             rows = depths[depths["run"] == run]
             shift = (i - (len(runs) - 1) / 2) * 0.7 / max(len(runs), 2)
-            at = [order.get_loc(role) + shift for role in rows["role"]]
+            at = [order.index(role) + shift for role in rows["role"]]
             colour = COLOURS[i % len(COLOURS)]
             axes.hlines(at, rows["first"], rows["last"], color=colour, lw=0.8)
             axes.scatter(

@@ -11,7 +11,7 @@ from matplotlib.patches import FancyArrowPatch
 
 from rolecall.reports.depth import say_nothing
 from rolecall.reports.palette import ink_on, role_colour
-from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
+from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, records, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
 KINDS = {"q": ("#0072B2", "-"), "k": ("#D55E00", "--"), "v": ("#009E73", ":")}
@@ -71,27 +71,27 @@ def _places(rows: pd.DataFrame) -> dict[tuple[int, int], tuple[float, int]]:
     feeding = rows[["from_layer", "from_head"]].set_axis(fed.columns, axis=1)
     ends = pd.concat([feeding, fed]).drop_duplicates()
     places: dict[tuple[int, int], tuple[float, int]] = {}
-    for y, (layer, part) in enumerate(ends.groupby("layer", sort=True)):
-        names = sorted(part["head"])
+    for y, layer in enumerate(sorted(set(ends["layer"].tolist()))):
+        names = sorted(ends.loc[ends["layer"] == layer, "head"].tolist())
         for i, head in enumerate(names):
             # Layers with few heads are shifted, so that arrows pass beside heads, not over them.
             shift = 0.04 * (y % 2 * 2 - 1) if len(names) < 6 else 0.0
-            places[int(layer), int(head)] = ((i + 0.5) / len(names) + shift, y)
+            places[layer, head] = ((i + 0.5) / len(names) + shift, y)
     return places
 
 
 def _edges(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
     most = max(float(rows["excess"].max()), 1e-9)
-    for i, row in enumerate(rows.itertuples()):
-        colour, style = KINDS.get(row.kind, ("0.5", "-"))
+    for i, row in enumerate(records(rows)):
+        colour, style = KINDS.get(row["kind"], ("0.5", "-"))
         arrow = FancyArrowPatch(
-            places[row.from_layer, row.from_head],
-            places[row.layer, row.head],
+            places[row["from_layer"], row["from_head"]],
+            places[row["layer"], row["head"]],
             arrowstyle="-|>,head_width=2,head_length=3",
             connectionstyle=f"arc3,rad={0.08 * (-1) ** i}",
             shrinkA=8,
             shrinkB=8,
-            lw=0.5 + 1.6 * max(row.excess, 0.0) / most,
+            lw=0.5 + 1.6 * max(row["excess"], 0.0) / most,
             ls=style,
             color=colour,
             alpha=0.8,
@@ -111,4 +111,4 @@ def _nodes(axes: Axes, places: dict, labels: dict[tuple[int, int], str]) -> None
 def _labels(data: Run | pd.DataFrame) -> dict[tuple[int, int], str]:
     if not isinstance(data, Run) or not {"heads", "scores"} & set(data.tables):
         return {}
-    return {(int(r.layer), int(r.head)): str(r.label) for r in labels_of(data).itertuples()}
+    return {(r["layer"], r["head"]): r["label"] for r in records(labels_of(data))}

@@ -51,7 +51,7 @@ def _column(rows: pd.DataFrame, name: str, keys: pd.MultiIndex, digits: int = 3)
     if name not in rows.columns:
         return []
     values = rows.set_index(HEAD)[name].astype(float).reindex(keys).to_numpy()
-    return [None if np.isnan(v) else _short(v, digits) for v in values]
+    return [None if np.isnan(v) else _short(v, digits) for v in values.tolist()]
 
 
 def _short(value: float, digits: int) -> float | int:
@@ -118,11 +118,12 @@ def _reasons(run: Run, keys: pd.MultiIndex) -> dict[str, list[list[str]]]:
     if verdicts is None:
         return {}
     found: dict[str, list[list[str]]] = {}
+    places = _places(keys)
     rows = verdicts.sort_values(["tier", "role"], kind="stable")
     for layer, head, role, tier, why in rows[[*HEAD, "role", "tier", "reasons"]].to_numpy():
-        at = _at(keys, layer, head)
-        if at is not None:
-            found.setdefault(str(at), []).append([str(role), str(tier), str(why or "")])
+        if (layer, head) in places:
+            entry = [str(role), str(tier), str(why or "")]
+            found.setdefault(places[layer, head], []).append(entry)
     return found
 
 
@@ -130,11 +131,10 @@ def _near(run: Run, keys: pd.MultiIndex) -> dict[str, list[str]]:
     near = run.table("near_misses")
     if near is None:
         return {}
-    found = {}
+    found, places = {}, _places(keys)
     for layer, head, role, why in near[[*HEAD, "role", "reasons"]].to_numpy():
-        at = _at(keys, layer, head)
-        if at is not None:
-            found[str(at)] = [str(role), "" if pd.isna(why) else str(why)]
+        if (layer, head) in places:
+            found[places[layer, head]] = [str(role), "" if pd.isna(why) else str(why)]
     return found
 
 
@@ -146,12 +146,12 @@ def _feeds(run: Run, keys: pd.MultiIndex) -> dict[str, list[list[Any]]]:
     top = rows[rows["excess"] > 0].sort_values("excess", ascending=False, kind="stable")
     top = top.groupby(HEAD, sort=False).head(FEEDERS)
     found: dict[str, list[list[Any]]] = {}
+    places = _places(keys)
     columns = [*HEAD, "from_layer", "from_head", "kind", "excess"]
     for layer, head, from_layer, from_head, kind, excess in top[columns].to_numpy():
-        at = _at(keys, layer, head)
-        if at is not None:
+        if (layer, head) in places:
             entry = [head_name(from_layer, from_head), str(kind), round(float(excess), 3)]
-            found.setdefault(str(at), []).append(entry)
+            found.setdefault(places[layer, head], []).append(entry)
     return found
 
 
@@ -166,8 +166,6 @@ def _writes(run: Run) -> dict[str, list[Any]]:
     return found
 
 
-def _at(keys: pd.MultiIndex, layer: Any, head: Any) -> int | None:
-    try:
-        return int(keys.get_loc((int(layer), int(head))))
-    except KeyError:
-        return None
+def _places(keys: pd.MultiIndex) -> dict[tuple[int, int], str]:
+    """Head → its number in the columns, as JSON writes a key."""
+    return {(int(layer), int(head)): str(i) for i, (layer, head) in enumerate(keys)}

@@ -83,18 +83,8 @@ def _intervals(axes: Axes, rows: pd.DataFrame, at: np.ndarray) -> None:
 
 
 def _marks(axes: Axes, rows: pd.DataFrame, at: np.ndarray) -> None:
-    for column, mark, size in (("chance", "|", 60), ("baseline", "D", 11)):
-        axes.scatter(
-            rows[column].astype(float),
-            at,
-            marker=mark,
-            s=size,
-            zorder=4,
-            label=column,
-            **(
-                {"color": "#1B1F23"}
-                if mark == "|"
-                else {"facecolor": "white", "edgecolor": "#1B1F23"}
-            ),
-            linewidths=1.0 if mark == "|" else 0.7,
-        )
+    ink = "#1B1F23"
+    chance, baseline = rows["chance"].astype(float), rows["baseline"].astype(float)
+    axes.scatter(chance, at, marker="|", s=60, color=ink, lw=1.0, zorder=4, label="chance")
+    inside = {"facecolor": "white", "edgecolor": ink, "lw": 0.7, "zorder": 4}
+    axes.scatter(baseline, at, marker="D", s=11, label="baseline", **inside)

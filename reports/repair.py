@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from rolecall.reports.depth import say_nothing
 from rolecall.reports.own_task import preferred_kind
-from rolecall.reports.run import Run, head_name, rows_of
+from rolecall.reports.run import Run, head_name, records, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
 DIRECT, TOTAL = "#E69F00", "#0072B2"
@@ -56,9 +56,9 @@ def total_direct_repair(
             say_nothing(axes, f"no effects with ablation {kind!r}")
             return finished(axes, rows, save)
         axes.axvline(0, color="0.6", lw=0.6, zorder=0)
-        for y, row in enumerate(rows.to_dict("records")):
+        for y, row in enumerate(records(rows)):
             _head(axes, row, y)
-        names = [head_name(r.layer, r.head) for r in rows.itertuples()]
+        names = [head_name(r["layer"], r["head"]) for r in records(rows)]
         axes.set_yticks(range(len(rows)), labels=names)
         axes.set(ylim=(len(rows) - 0.4, -0.9), xlabel="effect (nats; positive: the head helps)")
         axes.set_title(f"{task}, {kind} ablation", loc="left")

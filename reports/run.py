@@ -116,6 +116,11 @@ def shape_of(data: Run | pd.DataFrame, rows: pd.DataFrame) -> tuple[int, int]:
     return int(rows["layer"].max()) + 1, int(rows["head"].max()) + 1
 
 
+def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dictionaries."""
+    return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
+
+
 def head_name(layer: int, head: int) -> str:
     """`L5H1`, both counted from 0."""
     return f"L{int(layer)}H{int(head)}"
@@ -185,17 +190,17 @@ def _parts(text: str) -> list[str]:
 
 def _candidates(scores: pd.DataFrame) -> pd.DataFrame:
     shown = scores[significant(scores)].sort_values("margin", ascending=False, kind="stable")
-    roles: dict[tuple[int, int], tuple[str, ...]] = {
-        (int(layer), int(head)): tuple(rows["role"])
-        for (layer, head), rows in shown.groupby(["layer", "head"])
-    }
+    roles: dict[tuple[int, int], tuple[str, ...]] = {}
+    for row in records(shown):
+        at = row["layer"], row["head"]
+        roles[at] = (*roles.get(at, ()), row["role"])
     heads = scores[["layer", "head", "kv_group"]].drop_duplicates().sort_values(["layer", "head"])
-    held = [roles.get((int(row.layer), int(row.head)), ()) for row in heads.itertuples()]
-    return heads.assign(
-        label=[names[0] if names else NO_LABEL for names in held],
-        tier=[CANDIDATE if names else None for names in held],
-        roles=held,
-    ).reset_index(drop=True)
+    held = [roles.get((row["layer"], row["head"]), ()) for row in records(heads)]
+    heads = heads.reset_index(drop=True)
+    heads["label"] = [names[0] if names else NO_LABEL for names in held]
+    heads["tier"] = pd.Series([CANDIDATE if names else None for names in held], dtype=object)
+    heads["roles"] = held
+    return heads
 
 
 def _read(folder: Path, path: Path) -> pd.DataFrame:

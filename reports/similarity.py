@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from rolecall.reports.heatmap import OUTLINE
 from rolecall.reports.palette import role_colour
-from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
+from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, records, rows_of
 from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import step
 
@@ -100,7 +100,7 @@ def _colour_labels(axes: Axes, data: Run | pd.DataFrame) -> None:
     labels = labels_of(data) if isinstance(data, Run) else None
     if labels is None:
         return
-    role = {head_name(r.layer, r.head): r.label for r in labels.itertuples()}
+    role = {head_name(r["layer"], r["head"]): r["label"] for r in records(labels)}
     for text in axes.get_yticklabels():
         label = role.get(text.get_text(), NO_LABEL)
         text.set_color("0.45" if label == NO_LABEL else role_colour(label))

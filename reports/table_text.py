@@ -73,7 +73,8 @@ def print_rows(rows: pd.DataFrame, console: Console, *, most: int | None = None)
     for line in _cells(shown):
         table.add_row(*(Text(cell) for cell in line))
     # A wide table is not folded: a pipe wants whole lines, a terminal wraps them itself.
-    console.print(table, width=10_000, crop=False, no_wrap=True)
+    wide = Console(file=console.file, width=10_000, force_terminal=console.is_terminal)
+    wide.print(table)
     if len(shown) < len(rows):
         console.print(f"and {len(rows) - len(shown)} more rows", style="dim", highlight=False)
 
