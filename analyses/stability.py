@@ -56,7 +56,9 @@ def pattern_draws(
     columns = {name: values[None] for name, values in rule_columns(rows, thresholds).items()}
     columns["rest"] = rows["rest"].to_numpy(dtype=float)[None]
     columns["stability"] = np.full_like(columns["rest"], np.nan)
-    return pattern_holds(columns | drawn_columns(reduced, columns, rows, weights), thresholds)
+    drawn = drawn_columns(reduced, columns, rows, weights)
+    drawn["consistency"] = consistency(reduced, settings)
+    return pattern_holds(columns | drawn, thresholds)
 
 
 def drawn_columns(
@@ -65,34 +67,38 @@ def drawn_columns(
     rows: pd.DataFrame,
     weights: Float[np.ndarray, "resample example"],
 ) -> dict[str, Float[np.ndarray, "resample head"]]:
-    """The numbers that the rules look at, as each resample finds them."""
+    """The numbers that the rules look at, as each resample finds them; consistency apart."""
     score, margin = rows["score"].to_numpy(), rows["margin"].to_numpy()
     drawn_score = resampled_means(reduced.score, weights)
     drawn_margin = drawn_score - resampled_means(reduced.baseline, weights)
     return {
         "ci_low": columns["ci_low"] + drawn_score - score,
         "margin_low": columns["margin_low"] + drawn_margin - margin,
-        "consistency": consistency(reduced, weights),
         "off_baseline": resampled_means(reduced.off, weights),
         "sink": resampled_means(reduced.sink, weights),
     }
 
 
-def consistency(
-    reduced: Reduced, weights: Float[np.ndarray, "resample example"]
-) -> Float[np.ndarray, "resample head"]:
-    """The share of drawn templates with a positive mean margin."""
+def consistency(reduced: Reduced, settings: Settings) -> Float[np.ndarray, "resample head"]:
+    """The share of templates with a positive mean margin, each template's examples drawn anew.
+
+    Every template counts once: were templates drawn as well, one that fails among twelve would
+    count as two or three in a quarter of the draws, which is not what the rule asks about.
+    """
     margin = reduced.score - reduced.baseline
     names, code = np.unique(np.asarray(reduced.templates), return_inverse=True)
-    ahead = np.zeros((len(weights), margin.shape[1]))
-    drawn = np.zeros((len(weights), 1))
+    pairs = np.asarray(reduced.pairs)
+    ahead = np.zeros((settings.n_resamples, margin.shape[1]))
     for template in range(len(names)):
         members = np.flatnonzero(code == template)
-        part = weights[:, members]
-        times = part.sum(axis=1, keepdims=True) / len(members)
-        ahead += times * (part @ margin[members] > 0)
-        drawn += times
-    return np.divide(ahead, drawn, out=np.zeros_like(ahead), where=drawn > 0)
+        drawn = cluster_weights(
+            ["one"] * len(members),
+            list(pairs[members]),
+            n_resamples=settings.n_resamples,
+            seed=settings.seed + template,
+        )
+        ahead += drawn @ margin[members] > 0
+    return ahead / len(names)
 
 
 def stability(
@@ -109,7 +115,10 @@ def stability(
         draws[n][:, where] = pattern_draws(evidence[role], own, settings, at)
     order = _order(judged, roles, place)
     now = _grid(judged.assign(value=judged["pattern"]), roles, place, False).astype(bool)
-    return _summary(roles, heads, draws, order, labels(now[:, None], order)[0])
+    found = _summary(roles, heads, draws, order, labels(now[:, None], order)[0])
+    # A pattern that does not hold has no stability: it must not bar looser thresholds either.
+    held = judged.loc[judged["pattern"], ["role", *HEAD]]
+    return Stability(found.rows.merge(held, on=["role", *HEAD]), found.jaccard)
 
 
 def labels(

@@ -166,6 +166,7 @@ def _with(context: Context, checks: pd.DataFrame) -> Context:
 
 def _undecided(judged: pd.DataFrame, at: Thresholds, context: Context) -> list[str]:
     notes = []
+    measured = judged["total"].notna().any()
     for role, rows in judged.groupby("role", sort=True):
         templates = int(rows["n_templates"].max())
         if templates < at.min_templates:
@@ -177,8 +178,8 @@ def _undecided(judged: pd.DataFrame, at: Thresholds, context: Context) -> list[s
         elif role not in context.tasks:
             notes.append(f"role {role} names no task; not decided: whether the model depends on "
                          "its heads")
-        elif rows["total"].isna().all():
-            reason = rows["why"].dropna().iloc[0] if rows["why"].notna().any() else "not measured"
+        elif measured and rows["total"].isna().all():
+            reason = rows["why"].dropna().iloc[0]
             notes.append(f"role {role}: {reason}; not decided: whether the model depends on its "
                          "heads")
     return notes

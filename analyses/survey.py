@@ -1,0 +1,175 @@
+"""Survey: check, scan, weights, ablate and verdict in a row, each skipped where it is done.
+
+How much is run is the pace. Where a model has too many heads to ablate them all, the heads whose
+patterns stand out are ablated, and beside them some that do not, drawn at random: without those,
+an effect could not be called unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pandas as pd
+
+from rolecall.analyses.ablate import Settings, ablate
+from rolecall.analyses.generalise import Blind, generalise
+from rolecall.analyses.heads import head_name
+from rolecall.analyses.judge import HEAD, judge
+from rolecall.analyses.manifest import describe, model_digest
+from rolecall.analyses.models import Model
+from rolecall.analyses.role_tasks import role_tasks
+from rolecall.analyses.scan import scan
+from rolecall.analyses.tables import read_json, read_table
+from rolecall.analyses.tiers import Thresholds
+from rolecall.analyses.verdict import Verdicts, verdict
+from rolecall.analyses.weights import weights
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, the units done and the units in all."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much of everything is run.
+
+    Attributes:
+        examples: Examples a role.
+        items: Items a task.
+        kinds: What heads are replaced by.
+        damage: Passages of unrelated text.
+        leaders: Heads of each role that are ablated, by rules met, then margin; None for all heads.
+        controls: Heads drawn at random beside them.
+        sentences: Sentences a relation, if there is a treebank.
+    """
+
+    examples: int
+    items: int
+    kinds: tuple[str, ...]
+    damage: int
+    leaders: int | None
+    controls: int
+    sentences: int
+
+
+QUICK = Pace(32, 16, ("mean",), 6, 2, 6, 100)
+ORDINARY = Pace(96, 32, ("zero", "mean", "resample"), 12, 4, 12, 300)
+FULL = Pace(192, 96, ("zero", "mean", "resample"), 32, None, 0, 2000)
+FEW_HEADS = 64
+"""A model with no more heads has all of them ablated at any pace."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a survey found.
+
+    Attributes:
+        folder: The run folder.
+        verdicts: Labels, heads, stability, sensitivity, and what was not decided.
+        generalisation: How the syntactic labels do on a treebank; None without one.
+        notes: What was left out on the way, and why.
+    """
+
+    folder: Path
+    verdicts: Verdicts
+    generalisation: pd.DataFrame | None
+    notes: tuple[str, ...]
+
+
+def survey(
+    model: Model,
+    *,
+    out: Path,
+    pace: Pace = ORDINARY,
+    treebank: Path | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Survey:
+    """The whole of it on one model, written to `out`; what is there already is not run again.
+
+    Raises:
+        ValueError: The model does not pass `check`, `out` holds a run of another model, or the
+            treebank cannot be read.
+    """
+    if treebank is not None and not Path(treebank).is_file():
+        raise ValueError(f"there is no treebank at {treebank}; name a .conllu file")
+    scores = scan(model, n=pace.examples, seed=seed, out=out, progress=progress).scores
+    if not _has_weights(model, out, seed):
+        weights(model, seed=seed, out=out, progress=progress)
+    notes = _ablated(model, scores, out=out, pace=pace, seed=seed, progress=progress)
+    found = verdict(out, seed=seed)
+    blind = None
+    if treebank is not None:
+        how = Blind(n=pace.sentences, min_margin=Thresholds().min_margin, seed=seed)
+        blind = generalise(
+            model, found.verdicts, treebank, out=out, blind=how, progress=progress
+        )
+    return Survey(out, found, blind, tuple(notes))
+
+
+def _has_weights(model: Model, out: Path, seed: int) -> bool:
+    try:
+        read_table(out, "weights"), read_table(out, "composition")
+        manifest = read_json(out / "manifest.json")
+    except ValueError:
+        return False
+    same = model_digest(manifest.get("model", {})) == model_digest(describe(model))
+    return same and manifest.get("settings", {}).get("weights_seed") == seed
+
+
+def _ablated(
+    model: Model,
+    scores: pd.DataFrame,
+    *,
+    out: Path,
+    pace: Pace,
+    seed: int,
+    progress: Progress | None,
+) -> Iterable[str]:
+    """What a reader must know of the effects; the effects table is written to `out`."""
+    if not model.has_lm_head:
+        return [f"{model.name} has no language-model head: no effects, patterns only"]
+    if model.plain is None:
+        return [f"{model.name} was given as a bridge alone: no effects, patterns only"]
+    chosen = chosen_heads(scores, pace, seed=seed)
+    tasks = role_tasks(model, n=pace.items, seed=seed)
+    notes = [
+        f"task {task.name}: no items for this model ({', '.join(task.dropped) or 'none made'})"
+        for task in tasks
+        if not task.items
+    ]
+    able = [task for task in tasks if task.items]
+    if not able:
+        return [*notes, "no task can be run on this model: no effects, patterns only"]
+    settings = Settings(
+        heads=tuple(head_name(head) for head in chosen), seed=seed, kl=False, damage=pace.damage
+    )
+    found = ablate(model, able, pace.kinds, settings=settings, out=out, progress=progress)
+    if chosen:
+        total = len(scores.drop_duplicates(HEAD))
+        notes.append(
+            f"{len(chosen)} of {total} heads were ablated: those that lead a role, and "
+            f"{pace.controls} drawn at random; --full ablates all"
+        )
+    return [*notes, *found.notes]
+
+
+def chosen_heads(scores: pd.DataFrame, pace: Pace, *, seed: int) -> tuple[tuple[int, int], ...]:
+    """The heads to ablate, in order; none where all are.
+
+    For each role the heads that fail the fewest rules of a pattern, and at random some others.
+    """
+    every = [(int(layer), int(head)) for layer, head in scores.groupby(HEAD).groups]
+    if pace.leaders is None or len(every) <= FEW_HEADS:
+        return ()
+    judged = judge(scores)
+    judged = judged[(judged["margin"] > 0) & (judged["p_max"] < Thresholds().alpha)]
+    judged = judged.assign(lacks=judged["failed"].str.split().str.len())
+    order = judged.sort_values(["role", "lacks", "margin"], ascending=[True, True, False])
+    leading = order.groupby("role", sort=True).head(pace.leaders)
+    first = {(int(layer), int(head)) for layer, head in leading[HEAD].itertuples(index=False)}
+    others = [head for head in sorted(every) if head not in first]
+    drawn = Random(seed).sample(others, min(pace.controls, len(others)))
+    return tuple(sorted(first.union(drawn)))

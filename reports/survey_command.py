@@ -1,0 +1,113 @@
+"""`rolecall survey`: everything in a row, ending with what a person wants to know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.progress import progress_bar
+
+
+@click.command()
+@model_options
+@click.option("--quick", "pace", flag_value="quick", help="Fewer examples and items; minutes.")
+@click.option("--full", "pace", flag_value="full", help="All heads, more of everything; hours.")
+@click.option(
+    "--conllu", type=click.Path(path_type=Path), help="Try syntactic labels on a treebank."
+)
+@click.option("--seed", default=0, show_default=True, help="Of all that is drawn.")
+@click.option("--out", type=click.Path(path_type=Path), help="Run folder. [rolecall-out/NAME]")
+@click.option("--figures/--no-figures", default=True, help="Draw the figures too. [on]")
+def survey(
+    pace: str | None,
+    conllu: Path | None,
+    seed: int,
+    out: Path | None,
+    figures: bool,
+    **options: Any,
+) -> None:
+    """Check MODEL, scan it, read its weights, ablate, decide, and write the report.
+
+    Steps that are done already in the run folder are not run again. A model of up to 64 heads has
+    all of them ablated; of a larger one those that lead a role and some drawn at random, unless
+    --full is given.
+    """
+    folder = run_folder(out, options["model"])
+    with progress_bar("units") as told:
+        from rolecall.analyses.survey import FULL, ORDINARY, QUICK
+        from rolecall.analyses.survey import survey as run_all
+
+        paces = {"quick": QUICK, "full": FULL, None: ORDINARY}
+        result = run_all(
+            open_model(options),
+            out=folder,
+            pace=paces[pace],
+            treebank=conllu,
+            seed=seed,
+            progress=told,
+        )
+        told("report", 0, 1)
+        page, problem = _report(folder, figures)
+        told("report", 1, 1)
+    _print(result, page, problem)
+
+
+def _report(folder: Path, figures: bool) -> tuple[Path | None, str]:
+    """The page's path, or None and why there is none."""
+    try:
+        from rolecall.analyses.tables import replace_file
+        from rolecall.reports.all_figures import draw_all
+        from rolecall.reports.page import report_html
+        from rolecall.reports.run import read_run
+    except ImportError as error:
+        return None, f"no report: {error}"
+    found = read_run(folder)
+    text = report_html(found)
+    path = folder / "report.html"
+    replace_file(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    if figures:
+        draw_all(found, folder / "figures")
+    return path, ""
+
+
+def _print(result: Any, page: Path | None, problem: str) -> None:
+    from rolecall.reports.verdict_summary import print_verdicts
+
+    console = Console()
+    print_verdicts(result.verdicts, console)
+    for note in result.notes:
+        console.print(f"[yellow]·[/yellow] {note}", highlight=False)
+    if result.generalisation is not None:
+        console.print(table_of_generalisation(result.generalisation))
+    if problem:
+        console.print(problem, highlight=False)
+    if page is not None:
+        console.print(f"\nReport: {page}", highlight=False)
+    console.print(f"Written to {result.folder}/", highlight=False)
+
+
+def table_of_generalisation(rows: Any) -> Table | str:
+    """How the labelled syntactic heads do on a treebank that the labels never saw."""
+    if not len(rows):
+        return "\nNo head has a syntactic label, so there is nothing to try on the treebank."
+    title = f"On {rows['treebank'].iloc[0]}, which the labels never saw"
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for name in ("role", "relation", "head", "accuracy", "baseline", "margin", "links", ""):
+        table.add_column(name, no_wrap=True)
+    for row in rows.to_dict("records"):
+        table.add_row(
+            row["role"],
+            row["relation"],
+            f"L{row['layer']}H{row['head']} {row['tier']}",
+            f"{row['accuracy']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}]",
+            f"{row['baseline']:.2f} {row['baseline_name']}",
+            f"{row['margin']:+.2f} (at least {row['margin_low']:+.2f})",
+            str(row["n_links"]),
+            "holds" if row["holds"] else "does not hold",
+        )
+    return table
