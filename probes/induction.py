@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from random import Random
 
@@ -10,26 +10,20 @@ from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Crafted, Example, Item, Link, Task, probe
 from rolecall.probes.sequences import Repeats, repeats, shifted, singles
 
-PERIODS = ((4, 6), (7, 10), (11, 16))
-FILLERS = ((1, 4), (5, 9), (10, 14))
+# Long enough that a head which spreads its attention evenly scores next to nothing.
+PERIODS = ((12, 15), (16, 20), (21, 26))
+FILLERS = ((4, 10), (11, 18), (19, 26))
 COPIES = (2, 3)
-Class = tuple[tuple[int, int], tuple[int, int], int]
-CLASSES: tuple[Class, ...] = tuple(
+CLASSES = tuple(
     (period, fillers, copies)
     for copies, period, fillers in product(COPIES, PERIODS, FILLERS)
     # Three long blocks would make the longest inputs half as long again.
-    if copies == 2 or (period[1] <= 10 and fillers[1] <= 4)
-)
-# A model needs some tokens of a copy before it trusts it: the task has longer blocks.
-TASK_CLASSES: tuple[Class, ...] = tuple(
-    (period, fillers, 2) for period, fillers in product(((12, 15), (16, 19), (20, 24)), FILLERS)
+    if copies == 2 or (period[1] <= 15 and fillers[1] <= 18)
 )
 TOO_SMALL = "context or vocabulary too small for the repeats"
 
 
-def repeated(
-    aligner: Aligner, classes: Sequence[Class], *, n: int, seed: int
-) -> Iterator[tuple[str, Repeats | None]]:
+def repeated(aligner: Aligner, *, n: int, seed: int) -> Iterator[tuple[str, Repeats | None]]:
     """Yields template and repeated block, classes in turn; None where it does not fit.
 
     Period and gap are drawn anew each time: were they fixed, a head at a fixed distance would pass
@@ -37,7 +31,7 @@ def repeated(
     """
     rng = Random(seed)
     for number in range(n):
-        period, fillers, copies = classes[number % len(classes)]
+        period, fillers, copies = CLASSES[number % len(CLASSES)]
         block, spare = rng.randint(*period), rng.randint(*fillers)
         # At least one filler behind the first copy, so that the twin can move it.
         gap = rng.randint(1, spare)
@@ -62,7 +56,7 @@ def second_copy(aligner: Aligner, *, n: int, seed: int) -> Task:
     """
     items = []
     dropped = 0
-    for template, made in repeated(aligner, TASK_CLASSES, n=n, seed=seed):
+    for template, made in repeated(aligner, n=n, seed=seed):
         if made is None:
             dropped += 1
             continue
@@ -89,15 +83,15 @@ def induction(aligner: Aligner, *, n: int, seed: int) -> Crafted:
 
     >>> from rolecall.probes.aligner import id_aligner
     >>> example = induction.dataset(id_aligner(99), n=1, seed=1).examples[0]
-    >>> example.token_ids
-    (15, 63, 97, 57, 60, 15, 63, 97, 57)
-    >>> [(link.query, link.target) for link in example.links]
-    [((5,), (1,)), ((6,), (2,)), ((7,), (3,))]
+    >>> example.token_ids[7:12], example.token_ids[21:26]
+    ((15, 63, 97, 57, 60), (32, 15, 63, 97, 57))
+    >>> [(link.query, link.target) for link in example.links[:2]]
+    [((21,), (7,)), ((22,), (8,))]
     """
     rng = Random(seed)
     examples = []
     dropped = 0
-    for template, made in repeated(aligner, CLASSES, n=n, seed=seed):
+    for template, made in repeated(aligner, n=n, seed=seed):
         if made is None:
             dropped += 1
             continue

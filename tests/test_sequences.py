@@ -143,7 +143,8 @@ def test_the_loss_is_taken_where_the_token_can_be_known():
 
 def test_short_contexts_get_shorter_sequences():
     short = id_aligner(300, bos=0, max_length=16)
-    for role in (previous_token, first_token, duplicate_token, induction):
+    for role in (previous_token, first_token, duplicate_token):
         made = role.dataset(short, n=24, seed=0)
         assert made.examples
         assert max(len(example.token_ids) for example in made.examples) <= 16
+    assert sum(induction.dataset(short, n=24, seed=0).dropped.values()) == 24, "blocks stay long"
