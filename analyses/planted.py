@@ -133,7 +133,10 @@ def plant(words: Sequence[str], bos: int, design: Design) -> Planted:
         answers=answer_rows(tokens, bos, answers, space),
         biased=design.biased,
     )
-    return Planted(ARCHITECTURES[design.architecture](weights), design, heads, votes, answers)
+    # Hugging Face draws weights first, which are then set: not from the caller's random state.
+    with torch.random.fork_rng(devices=[]):
+        model = ARCHITECTURES[design.architecture](weights)
+    return Planted(model, design, heads, votes, answers)
 
 
 def measures(design: Design) -> tuple[Space, Geometry]:
@@ -158,7 +161,7 @@ def measures(design: Design) -> tuple[Space, Geometry]:
 
 
 def spread_angles(n_ctx: int, seed: int, tries: int = 200) -> Float[Tensor, " frequency"]:
-    """Frequencies whose sum peaks once: of some random sets, the one with the lowest second peak."""
+    """Frequencies whose sum peaks once: of random sets the one with the lowest second peak."""
     rng = Random(seed)
     steps = 2 * math.pi / n_ctx * torch.arange(n_ctx)
     sets = [sorted(rng.sample(range(1, n_ctx // 2), N_ANGLES)) for _ in range(tries)]

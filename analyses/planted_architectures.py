@@ -6,7 +6,6 @@ stream (`planted_space.scale`), so the model is its heads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -147,7 +146,7 @@ def gpt2(weights: Weights) -> PreTrainedModel:
 
 @torch.no_grad()
 def llama(weights: Weights) -> PreTrainedModel:
-    """A Llama (pre-norm, RMSNorm, rotary positions, grouped queries, no biases) with these weights."""
+    """A Llama (pre-norm, RMSNorm, rotary positions, grouped queries) with these weights."""
     n_layers, n_heads, n_groups = weights.shape
     space, geometry = weights.space, weights.geometry
     assert isinstance(geometry, Rotary)
@@ -213,7 +212,7 @@ def bert(weights: Weights) -> PreTrainedModel:
     return model
 
 
-LIFT = 4 * math.ceil(math.sqrt(ANCHOR))
+LIFT = 32.0
 """Bias that keeps BERT's GELU in its straight part."""
 
 

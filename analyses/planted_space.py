@@ -1,4 +1,4 @@
-"""The residual stream of a planted model: named axes, so that a weight can be written as a sentence.
+"""The residual stream of a planted model: named axes, so that weights can be written in words.
 
 Every direction that a planted head reads or writes has a name (`noun`, `identity`, `vote` …) and
 its own coordinates. Three of them make every normalisation the identity, nearly: `anchor` is the
