@@ -126,7 +126,7 @@ def hooked(hooks: Mapping[nn.Module, Callable[..., Any]]) -> Iterator[None]:
             handle.remove()
 
 
-def _show(visit: Callable[[int, Any], None], layer: int, seen: Tensor) -> None:
+def _show(visit: Callable[[int, Any], object], layer: int, seen: Tensor) -> None:
     # The model goes on to use this tensor. A copy would cost more than the check.
     before = seen._version
     visit(layer, seen)
