@@ -25,6 +25,7 @@ from rolecall.analyses.heads import Unit, all_heads, kv_groups, parse_units
 from rolecall.analyses.hooks import evaluating
 from rolecall.analyses.item_batches import require_items
 from rolecall.analyses.item_store import ItemStore, facts_of, read_items
+from rolecall.analyses.lean import lean
 from rolecall.analyses.manifest import Manifest, check_folder, digest
 from rolecall.analyses.models import Model
 from rolecall.analyses.replacements import Kind, halves, require_kind, value_bias
@@ -154,7 +155,8 @@ def ablate(
     with evaluating(_plain(model)):
         engine = open_engine(model, rows=settings.rows)
         run = _Run(engine, folder, units, wanted, settings, manifest.model_digest(), progress)
-        run.measure(todo, manifest)
+        with lean(engine.parts):
+            run.measure(todo, manifest)
     return _finish(folder, todo, manifest, run)
 
 

@@ -6,10 +6,12 @@ the MLPs and the embedding add up. What other components make of the write is le
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -75,13 +77,19 @@ class Straight:
         self,
         layer: int,
         step: Step,
-        change: Float[Tensor, "unit batch pos d_model"],
+        z_change: Float[Tensor, "batch pos head d_head"],
+        heads: Sequence[Sequence[int]],
         *,
         resid: Float[Tensor, "read d_model"],
         reads: Reads,
     ) -> Float[Tensor, "unit read d_model"] | None:
-        """The normed last stream with the units' writes changed and all else kept."""
-        moved = change[:, reads.row, reads.pos]
+        """The normed last stream with the units' writes changed and all else kept.
+
+        None where a norm in between is of a kind that cannot be frozen.
+        """
+        at = z_change[reads.row, reads.pos]
+        at = rearrange(at, "read head d_head -> read 1 head d_head")
+        moved = rearrange(self.engine.change(layer, at, heads), "u read 1 d -> u read d")
         between = after_attention(self.engine, layer)
         if between is not None:
             own = freeze(between, step.attn_out[reads.row, reads.pos])

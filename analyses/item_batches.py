@@ -65,6 +65,8 @@ def require_items(task: Task, model: Model) -> None:
     if not task.items:
         why = "; ".join(f"{n} × {reason}" for reason, n in sorted(task.dropped.items()))
         raise ValueError(f"task {task.name!r} has no items" + (f" (dropped: {why})" if why else ""))
+    if not task.name or "/" in task.name or "\\" in task.name:
+        raise ValueError(f"task {task.name!r}: files are named after it, so it holds no slash")
     if task.metric not in ("logit_difference", "loss"):
         raise ValueError(
             f"task {task.name!r}: metric is logit_difference or loss, not {task.metric!r}"

@@ -40,14 +40,14 @@ class Order:
         units: What is removed.
         stores: Kind of replacement → where its numbers go.
         kl: KL is worked out as well.
-        chosen: Numbers of the items to use; None for all.
+        direct: So is the direct effect.
     """
 
     task: Task
     units: tuple[Unit, ...]
     stores: Mapping[Kind, ItemStore]
     kl: bool = True
-    chosen: tuple[int, ...] | None = None
+    direct: bool = True
 
     def layers(self) -> list[int]:
         """Where something is removed, and `SETS` last if there are sets that span layers."""
@@ -89,10 +89,10 @@ class Sweep:
     def start(self) -> None:
         """Nothing; makes the batches and puts their first streams aside."""
         task, model = self.order.task, self.engine.model
-        numbers = range(len(task.items)) if self.order.chosen is None else self.order.chosen
+        numbers = range(len(task.items))
         paired = [i for i in numbers if task.items[i].twin_token_ids is not None]
         alone = [i for i in numbers if task.items[i].twin_token_ids is None]
-        self.straight = straight(self.engine)
+        self.straight = straight(self.engine) if self.order.direct else None
         for group in (paired, alone):
             made = batches(task, model, tokens=self.engine.rows, chosen=group)
             self.batches += list(made)
@@ -219,9 +219,7 @@ class Sweep:
         scored = score(tail, tail.normed(stream), reads, clean=clean)
         if self.straight is None:
             return scored, None
-        at = Step(step.hidden, step.z, step.attn_out)
-        change = self.engine.change(layer, z_change, heads)
-        normed = self.straight.normed(layer, at, change, resid=resid, reads=reads)
+        normed = self.straight.normed(layer, step, z_change, heads, resid=resid, reads=reads)
         return scored, None if normed is None else score(tail, normed, reads).metric
 
     def _rows(

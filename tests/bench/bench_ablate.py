@@ -29,6 +29,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from rolecall.analyses.downstream import ROWS, Engine, open_engine
 from rolecall.analyses.hooks import evaluating
 from rolecall.analyses.item_batches import batches
+from rolecall.analyses.lean import lean
 from rolecall.analyses.metrics import score
 from rolecall.analyses.models import Model, load_model
 from rolecall.probes.base import Item, Task
@@ -140,10 +141,11 @@ def main() -> None:
 
     with evaluating(model.plain, model.bridge.original_model):
         engine = open_engine(model, rows=options.rows)
-        with FlopCounterMode(display=False) as counter, Sizes() as sizes:
+        with lean(engine.parts), FlopCounterMode(display=False) as counter, Sizes() as sizes:
             totals = ours(engine, work)
         for number in range(options.rounds):
-            timed("ours", 1.0, lambda: ours(engine, work))
+            with lean(engine.parts):
+                timed("ours", 1.0, lambda: ours(engine, work))
             took["gemm"].append(gemm_seconds(sizes.seen, clock))
             items = [work.items[(i + number) % PROMPTS] for i in range(len(chosen))]
             scale = len(runs) / len(chosen)
@@ -171,7 +173,7 @@ def main() -> None:
         )
     best = {name: min(seconds) for name, seconds in took.items()}
     multiplied = sum(2 * n * k * m * times for (n, k, m), times in sizes.seen.items())
-    print(  # noqa: T201
+    print(
         json.dumps(
             {
                 "model": model.name,
