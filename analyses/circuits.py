@@ -43,9 +43,13 @@ def circuits(model: Model, layer: int) -> Circuits:
 
     def folded(weight: Tensor) -> Tensor:
         read = einsum(
-            fold, weight.detach().float(), "stream d_model, group d_model d_head -> group stream d_head"
+            fold,
+            weight.detach().float(),
+            "stream d_model, group d_model d_head -> group stream d_head",
         )
-        return repeat(read, "group stream d_head -> (group n) stream d_head", n=model.n_heads // len(read))
+        return repeat(
+            read, "group stream d_head -> (group n) stream d_head", n=model.n_heads // len(read)
+        )
 
     out = model.W_O(layer).detach().float()
     assert share * model.n_kv_heads == model.n_heads
@@ -55,7 +59,7 @@ def circuits(model: Model, layer: int) -> Circuits:
 
 
 def norm_map(model: Model, norm: Any) -> Float[Tensor, "stream d_model"]:
-    """What a norm does to a stream but for its scale: `x @ map`; the identity where there is none."""
+    """What a norm does to a stream but for its scale, as `x @ map`; the identity for no norm."""
     eye = torch.eye(model.d_model, device=model.device)
     if norm is None:
         return eye

@@ -1,8 +1,8 @@
 """How strongly a later head reads what an earlier one writes: Q-, K- and V-composition.
 
-Elhage et al. 2021: ‖W_OV¹ W_in²‖ / (‖W_OV¹‖ ‖W_in²‖) (Frobenius), where W_in² is the later head's QK
-circuit from the query's or the key's side, or its OV circuit. Both circuits have rank d_head, so an
-orthogonal part is taken off each and only d_head × d_model factors are multiplied. What random
+Elhage et al. 2021: ‖W_OV¹ W_in²‖ / (‖W_OV¹‖ ‖W_in²‖) (Frobenius), where W_in² is the later head's
+QK circuit from the query's or the key's side, or its OV circuit. Both circuits have rank d_head, so
+an orthogonal part is taken off each and only d_head × d_model factors are multiplied. What random
 matrices of these shapes score is taken off: it is not zero.
 """
 
@@ -35,7 +35,7 @@ class Factors:
 
 
 def factors(layer: Circuits) -> Factors:
-    """The layer's circuits as factors; products of them have the norms of the circuits' products."""
+    """The layer's circuits as factors, whose products have the norms of the circuits' products."""
     reads = {
         "q": layer.Q @ _triangle(layer.K).mT,
         "k": layer.K @ _triangle(layer.Q).mT,
@@ -60,7 +60,9 @@ def composition(
     """The composition score of every earlier head with every head of a layer."""
     sent = rearrange(out, "sender a model -> (sender a) model")
     read = rearrange(reads, "head model b -> model (head b)")
-    product = rearrange(sent @ read, "(sender a) (head b) -> sender head (a b)", a=out.shape[1], b=reads.shape[2])
+    product = rearrange(
+        sent @ read, "(sender a) (head b) -> sender head (a b)", a=out.shape[1], b=reads.shape[2]
+    )
     return product.norm(dim=-1)
 
 

@@ -29,9 +29,7 @@ def eigen_positivity(
         layer: The layer's weights.
         cyclic: `W_U W_E`, the vocabulary summed out.
     """
-    small = einsum(
-        layer.O, cyclic, layer.V, "head a out, out model, head model b -> head a b"
-    )
+    small = einsum(layer.O, cyclic, layer.V, "head a out, out model, head model b -> head a b")
     values = torch.linalg.eigvals(small.double())
     size = values.abs().sum(dim=-1)
     share = values.real.sum(dim=-1) / size.clamp_min(1e-30)

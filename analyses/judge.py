@@ -72,7 +72,7 @@ def judge(
     settings: Thresholds | None = None,
     context: Context | None = None,
 ) -> pd.DataFrame:
-    """Every (head, role) of the scores table with what each rule makes of it; `tier` may be None."""
+    """Every (head, role) of the scores table and what each rule makes of it; `tier` may be None."""
     settings = settings or Thresholds()
     context = context or Context()
     rows = scores.sort_values(["role", *HEAD], kind="stable").reset_index(drop=True)
@@ -95,6 +95,14 @@ def judge(
     rows["tier"] = tier_of({name: rows[name].to_numpy() for name in facts})
     rows["failed"] = _failed(columns, settings)
     return rows
+
+
+def has_pattern(scores: pd.DataFrame, settings: Thresholds | None = None) -> pd.Series:
+    """For each row of a scores table, in its order, whether that head has that role's pattern."""
+    keys = ["role", *HEAD]
+    held = judge(scores, settings=settings).set_index(keys)["pattern"]
+    values = held.reindex(pd.MultiIndex.from_frame(scores[keys])).to_numpy(dtype=bool)
+    return pd.Series(values, index=scores.index)
 
 
 def decided(
@@ -154,9 +162,7 @@ def _with_checks(rows: pd.DataFrame, checks: pd.DataFrame | None) -> pd.DataFram
     return rows
 
 
-def _mechanism(
-    rows: pd.DataFrame, weights: pd.DataFrame | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _mechanism(rows: pd.DataFrame, weights: pd.DataFrame | None) -> tuple[np.ndarray, np.ndarray]:
     """Where the weights do not speak against the role, and the number that says so."""
     value = np.full(len(rows), np.nan)
     consistent = np.ones(len(rows), dtype=bool)

@@ -14,7 +14,7 @@ import pandas as pd
 from rolecall.analyses.equivalence import equivalence_p
 from rolecall.analyses.tiers import Thresholds
 
-# Replacing by zero damages whatever reads the head's constant part (methods §2.1), so it comes last.
+# Zero comes last: it also damages whatever reads the head's constant part (methods §2.1).
 PRIMARY = ("mean", "resample", "zero")
 
 HEAD = ["layer", "head"]
@@ -87,7 +87,9 @@ def _nothing(found: pd.DataFrame, why: str) -> pd.DataFrame:
 def _others(found: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
     """Mean absolute effect on the tasks of other families, each on its own scale."""
     family = found.dropna(subset=["task"]).groupby("task")["family"].agg(set).to_dict()
-    share = rows[rows["usable"] & (rows["task"] != DAMAGE)].assign(share=lambda r: (r["total"] / r["scale"]).abs())
+    share = rows[rows["usable"] & (rows["task"] != DAMAGE)].assign(
+        share=lambda r: (r["total"] / r["scale"]).abs()
+    )
     table = share.pivot(index=HEAD, columns="task", values="share")
     means = np.full(len(found), np.nan)
     for name, group in found.groupby("family"):

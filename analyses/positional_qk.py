@@ -40,7 +40,9 @@ def previous_token_share(
     """
     frequencies = inverse_frequencies(model)
     if frequencies is not None:
-        query, key = (_per_head(model, layer, w, average, n) for w, n in ((weights.Q, "q"), (weights.K, "k")))
+        query, key = (
+            _per_head(model, layer, w, average, n) for w, n in ((weights.Q, "q"), (weights.K, "k"))
+        )
         scores = rotated(query, key, frequencies, OFFSETS) / _scale(model)
         return scores.softmax(dim=-1)[:, 1]
     positions = position_rows(model)
@@ -79,7 +81,9 @@ def rotated(
 def inverse_frequencies(model: Model) -> Float[Tensor, " pair"] | None:
     """The rotary frequencies; None without, or where layers differ in them."""
     whole: Any = model.bridge.original_model
-    found = [m.inv_freq for m in whole.modules() if isinstance(getattr(m, "inv_freq", None), Tensor)]
+    found = [
+        m.inv_freq for m in whole.modules() if isinstance(getattr(m, "inv_freq", None), Tensor)
+    ]
     same = all(f.shape == found[0].shape and bool((f == found[0]).all()) for f in found)
     return found[0].float() if found and same else None
 
@@ -97,7 +101,9 @@ def _per_head(
     """The average token's query or key, with the head's own norm where a model has one."""
     read = einsum(average, weight, "model, head model d_head -> head d_head")
     norm = getattr(model.attention(layer), f"{name}_norm", None)
-    return norm(read.to(model.dtype)).detach().float() if isinstance(norm, torch.nn.Module) else read
+    return (
+        norm(read.to(model.dtype)).detach().float() if isinstance(norm, torch.nn.Module) else read
+    )
 
 
 def _scale(model: Model) -> float:

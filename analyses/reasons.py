@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rolecall.analyses.tiers import PATTERN, Thresholds
+from rolecall.analyses.tiers import PATTERN, SAYS, Thresholds
 
 # What a role looks at, as a sentence says it; a role from elsewhere looks at "its target".
 TARGETS = {
@@ -43,7 +43,7 @@ def reason(row: Mapping[str, Any], thresholds: Thresholds, no_task: str = "") ->
         return "; ".join(parts)
     parts = [_pattern(row), _effect(row, no_task)]
     if not row["selective"]:
-        parts.append("not shown to prefer its target to the rivals")
+        parts.append(SAYS["selective"])
     if not row["consistent"]:
         parts.append(f"its weights do not copy (rank {row['weight']:.2f}, even is 0.50)")
     if row["stability"] == row["stability"]:
@@ -59,7 +59,7 @@ def lacking(row: Mapping[str, Any], thresholds: Thresholds) -> str:
             value = row.get(rule.column)
             if value is None or value != value:
                 return f"{rule.name} is not known"
-            return rule.says.format(value=value, bound=_bound(rule.bound, row, thresholds))
+            return SAYS[rule.name].format(value=value, bound=_bound(rule.bound, row, thresholds))
     return "nothing"
 
 

@@ -3,6 +3,8 @@
 Each resample draws templates, then examples within them, and holds the same rules against what it
 finds. A lower bound moves with its estimate: the width of an interval is taken from the scores
 table, so that a head whose bound just clears a threshold keeps its label in half of the resamples.
+Consistency is not drawn again: it is a count over the templates as they are, and drawn with
+replacement the one template in twelve at which a head may fail would often count as two.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Stability:
 def pattern_draws(
     evidence: Evidence, judged: pd.DataFrame, settings: Settings, thresholds: Thresholds
 ) -> Draws:
-    """Where the pattern of one role holds, in each resample; `judged` has that role's rows alone."""
+    """Where the pattern of one role holds, in each resample; `judged` has its rows alone."""
     keys = pd.MultiIndex.from_tuples(evidence.heads, names=HEAD)
     rows = judged.set_index(HEAD).reindex(keys).reset_index()
     names = rows["baseline_name"].iloc[0].split(" / ")
@@ -56,9 +58,7 @@ def pattern_draws(
     columns = {name: values[None] for name, values in rule_columns(rows, thresholds).items()}
     columns["rest"] = rows["rest"].to_numpy(dtype=float)[None]
     columns["stability"] = np.full_like(columns["rest"], np.nan)
-    drawn = drawn_columns(reduced, columns, rows, weights)
-    drawn["consistency"] = consistency(reduced, settings)
-    return pattern_holds(columns | drawn, thresholds)
+    return pattern_holds(columns | drawn_columns(reduced, columns, rows, weights), thresholds)
 
 
 def drawn_columns(
@@ -67,7 +67,7 @@ def drawn_columns(
     rows: pd.DataFrame,
     weights: Float[np.ndarray, "resample example"],
 ) -> dict[str, Float[np.ndarray, "resample head"]]:
-    """The numbers that the rules look at, as each resample finds them; consistency apart."""
+    """The numbers that the rules look at, as each resample finds them."""
     score, margin = rows["score"].to_numpy(), rows["margin"].to_numpy()
     drawn_score = resampled_means(reduced.score, weights)
     drawn_margin = drawn_score - resampled_means(reduced.baseline, weights)
@@ -79,34 +79,14 @@ def drawn_columns(
     }
 
 
-def consistency(reduced: Reduced, settings: Settings) -> Float[np.ndarray, "resample head"]:
-    """The share of templates with a positive mean margin, each template's examples drawn anew.
-
-    Every template counts once: were templates drawn as well, one that fails among twelve would
-    count as two or three in a quarter of the draws, which is not what the rule asks about.
-    """
-    margin = reduced.score - reduced.baseline
-    names, code = np.unique(np.asarray(reduced.templates), return_inverse=True)
-    pairs = np.asarray(reduced.pairs)
-    ahead = np.zeros((settings.n_resamples, margin.shape[1]))
-    for template in range(len(names)):
-        members = np.flatnonzero(code == template)
-        drawn = cluster_weights(
-            ["one"] * len(members),
-            list(pairs[members]),
-            n_resamples=settings.n_resamples,
-            seed=settings.seed + template,
-        )
-        ahead += drawn @ margin[members] > 0
-    return ahead / len(names)
-
-
 def stability(
     judged: pd.DataFrame, evidence: Mapping[str, Evidence], settings: Settings, at: Thresholds
 ) -> Stability:
     """How often each label and pattern of `judged` comes back."""
     roles = [role for role in judged["role"].unique() if role in evidence]
-    heads = list(judged[HEAD].drop_duplicates().sort_values(HEAD).itertuples(index=False, name=None))
+    heads = list(
+        judged[HEAD].drop_duplicates().sort_values(HEAD).itertuples(index=False, name=None)
+    )
     place = {head: n for n, head in enumerate(heads)}
     draws = np.zeros((len(roles), settings.n_resamples, len(heads)), dtype=bool)
     for n, role in enumerate(roles):

@@ -103,9 +103,7 @@ def survey(
     blind = None
     if treebank is not None:
         how = Blind(n=pace.sentences, min_margin=Thresholds().min_margin, seed=seed)
-        blind = generalise(
-            model, found.verdicts, treebank, out=out, blind=how, progress=progress
-        )
+        blind = generalise(model, found.verdicts, treebank, out=out, blind=how, progress=progress)
     return Survey(out, found, blind, tuple(notes))
 
 

@@ -76,7 +76,6 @@ class Rule:
         column: The number that is looked at.
         relation: How it must stand to the bound.
         bound: A field of `Thresholds`, `needed` (by role), or a number.
-        says: What is said of a head that fails.
         levels: The levels of the hierarchy it holds for.
         if_unknown: Whether a head passes where the number is missing.
     """
@@ -85,24 +84,38 @@ class Rule:
     column: str
     relation: Literal[">", ">=", "<"]
     bound: str | float
-    says: str
     levels: tuple[int, ...] = (SINK, OFFSET, KIND, CONTENT)
     if_unknown: bool = False
 
 
+SAYS = {
+    "templates": "seen on {value:.0f} templates, needs {bound:.0f}",
+    "score": "score at least {value:.2f}, needs {bound:.2f}",
+    "chance": "p = {value:.3f} over all heads and roles, needs {bound:.3f}",
+    "margin": "margin at least {value:.2f}, needs {bound:.2f}",
+    "consistency": "ahead on {value:.2f} of the templates, needs {bound:.2f}",
+    "elsewhere": "{value:.2f} where the simpler account points elsewhere, needs {bound:.2f}",
+    "awake": "dormant: rests {value:.2f} of its attention on these links",
+    "rest": "rests only {value:.2f} on some role's links",
+    "survives": "only {value:.2f} where its simpler role points elsewhere, needs {bound:.2f}",
+    "stable": "the label stays in {value:.2f} of resamples, needs {bound:.2f}",
+    "selective": "not shown to prefer its target to the rivals",
+}
+"""What is said of a head that fails a rule."""
+
 PATTERN = (
-    Rule("templates", "n_templates", ">=", "min_templates", "seen on {value:.0f} templates, needs {bound:.0f}"),
-    Rule("score", "ci_low", ">", "needed", "score at least {value:.2f}, needs {bound:.2f}"),
-    Rule("chance", "p_max", "<", "alpha", "p = {value:.3f} over all heads and roles, needs {bound:.3f}"),
-    Rule("margin", "margin_low", ">=", "min_margin", "margin at least {value:.2f}, needs {bound:.2f}"),
-    Rule("consistency", "consistency", ">=", "min_consistency", "ahead on {value:.2f} of the templates, needs {bound:.2f}"),
-    Rule("elsewhere", "off_baseline", ">", "needed", "{value:.2f} where the simpler account points elsewhere, needs {bound:.2f}", (KIND, CONTENT)),
-    Rule("awake", "sink", "<", "dormant", "dormant: rests {value:.2f} of its attention on these links", (OFFSET, KIND, CONTENT)),
-    Rule("rest", "rest", ">=", "min_rest", "rests only {value:.2f} on some role's links", (SINK,), True),
-    Rule("survives", "conditioned", ">", "needed", "only {value:.2f} where its simpler role points elsewhere, needs {bound:.2f}", if_unknown=True),
-    Rule("stable", "stability", ">=", "min_stability", "the label stays in {value:.2f} of resamples, needs {bound:.2f}", if_unknown=True),
-)  # fmt: skip
-SELECTIVE = Rule("selective", "specificity_low", ">", 0.0, "not shown to prefer its target to the rivals")
+    Rule("templates", "n_templates", ">=", "min_templates"),
+    Rule("score", "ci_low", ">", "needed"),
+    Rule("chance", "p_max", "<", "alpha"),
+    Rule("margin", "margin_low", ">=", "min_margin"),
+    Rule("consistency", "consistency", ">=", "min_consistency"),
+    Rule("elsewhere", "off_baseline", ">", "needed", (KIND, CONTENT)),
+    Rule("awake", "sink", "<", "dormant", (OFFSET, KIND, CONTENT)),
+    Rule("rest", "rest", ">=", "min_rest", (SINK,), if_unknown=True),
+    Rule("survives", "conditioned", ">", "needed", if_unknown=True),
+    Rule("stable", "stability", ">=", "min_stability", if_unknown=True),
+)
+SELECTIVE = Rule("selective", "specificity_low", ">", 0.0)
 
 
 Effect = Literal["helps", "harms", "nothing", "hidden", "unclear", "unknown"]
@@ -123,8 +136,8 @@ class Tier:
 
 
 TIERS = (
-    Tier("A", True, True, "helps", True, True, "pattern, and removing the head hurts this role's own task most"),
-    Tier("B", True, True, "helps", None, None, "pattern and effect, but the effect is not specific"),
+    Tier("A", True, True, "helps", True, True, "pattern, and an effect on its own task first"),
+    Tier("B", True, True, "helps", None, None, "pattern and effect, not specific"),
     Tier("E", True, None, "harms", None, None, "the opposite sign: it works against the role"),
     Tier("C", True, None, None, None, None, "pattern without a detected effect"),
     Tier("D", False, None, "helps", None, None, "effect without the pattern: no head of this role"),

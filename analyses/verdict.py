@@ -51,7 +51,11 @@ class Verdicts:
 
 
 def verdict(
-    folder: Path, thresholds: Thresholds | None = None, *, n_resamples: int = RESAMPLES, seed: int = 0
+    folder: Path,
+    thresholds: Thresholds | None = None,
+    *,
+    n_resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> Verdicts:
     """The verdicts of a run folder, worked out from what is on disk and written there.
 
@@ -131,8 +135,10 @@ def _evidence(folder: Path, scores: pd.DataFrame, notes: list[str]) -> dict[str,
             if set(evidence.heads) != heads:
                 raise ValueError(f"{path} is of other heads than scores.parquet")
         except ValueError as error:
-            notes.append(f"{error}; not decided: how stable {role} is, and whether it survives "
-                         "a head's other roles")
+            notes.append(
+                f"{error}; not decided: how stable {role} is, and whether it survives "
+                "a head's other roles"
+            )
             continue
         found[str(role)] = evidence
     return found
@@ -170,18 +176,24 @@ def _undecided(judged: pd.DataFrame, at: Thresholds, context: Context) -> list[s
     for role, rows in judged.groupby("role", sort=True):
         templates = int(rows["n_templates"].max())
         if templates < at.min_templates:
-            notes.append(f"role {role}: {templates} templates, an interval needs "
-                         f"{at.min_templates}; not decided: any label of this role")
+            notes.append(
+                f"role {role}: {templates} templates, an interval needs "
+                f"{at.min_templates}; not decided: any label of this role"
+            )
         if role in context.no_task:
-            notes.append(f"role {role} has no task ({context.no_task[role]}); not decided: "
-                         "whether the model depends on its heads")
+            notes.append(
+                f"role {role} has no task ({context.no_task[role]}); not decided: "
+                "whether the model depends on its heads"
+            )
         elif role not in context.tasks:
-            notes.append(f"role {role} names no task; not decided: whether the model depends on "
-                         "its heads")
+            notes.append(
+                f"role {role} names no task; not decided: whether the model depends on its heads"
+            )
         elif measured and rows["total"].isna().all():
             reason = rows["why"].dropna().iloc[0]
-            notes.append(f"role {role}: {reason}; not decided: whether the model depends on its "
-                         "heads")
+            notes.append(
+                f"role {role}: {reason}; not decided: whether the model depends on its heads"
+            )
     return notes
 
 
@@ -205,6 +217,9 @@ def _record(
     """Nothing; adds the thresholds and the wall time to the manifest, if there is one."""
     if not manifest:
         return
-    seconds = {**manifest.get("wall_seconds", {}), "verdict": round(time.perf_counter() - started, 3)}
+    seconds = {
+        **manifest.get("wall_seconds", {}),
+        "verdict": round(time.perf_counter() - started, 3),
+    }
     manifest = {**manifest, "settings": {**manifest.get("settings", {}), **settings}}
     write_json(folder / "manifest.json", {**manifest, "wall_seconds": seconds})

@@ -1,7 +1,7 @@
 """Weights: what the heads' weights say without any text, written to two tables.
 
-weights.parquet has one row a head: OV copying, previous-token structure in QK, and for queries, keys
-and values the earlier head that it reads most. composition.parquet has every pair.
+weights.parquet has one row a head: OV copying, previous-token structure in QK, and for queries,
+keys and values the earlier head that it reads most. composition.parquet has every pair.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def weights(
         parts = factors(made)
         if sent:
             earlier = torch.cat(sent)
-            names = [(at, head) for at in model.pattern_layers[:number] for head in range(model.n_heads)]
+            names = [
+                (at, head) for at in model.pattern_layers[:number] for head in range(model.n_heads)
+            ]
             pairs += [
                 _pair_rows(kind, names, layer, composition(earlier, parts.reads[kind]))
                 for kind in KINDS
@@ -118,7 +120,9 @@ def _head_rows(model: Model, layer: int, made: Circuits, words: _Words) -> pd.Da
     rows = pd.DataFrame(
         {"layer": layer, "head": heads, "kv_group": [model.kv_group(h) for h in heads]}
     )
-    numbers = {n: float("nan") if c is None else c.double().cpu().numpy() for n, c in columns.items()}
+    numbers = {
+        n: float("nan") if c is None else c.double().cpu().numpy() for n, c in columns.items()
+    }
     return rows.assign(**numbers)
 
 
@@ -153,7 +157,9 @@ def _with_partners(heads: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         names = {"excess": f"{kind}_composition", "from_layer": f"{kind}_from_layer"}
         names["from_head"] = f"{kind}_from_head"
         own = best[best["kind"] == kind].rename(columns=names)
-        heads = heads.merge(own[["layer", "head", *names.values()]], on=["layer", "head"], how="left")
+        heads = heads.merge(
+            own[["layer", "head", *names.values()]], on=["layer", "head"], how="left"
+        )
         for name in (f"{kind}_from_layer", f"{kind}_from_head"):
             heads[name] = heads[name].astype("Int64")
     return heads

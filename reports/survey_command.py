@@ -38,6 +38,8 @@ def survey(
     --full is given.
     """
     folder = run_folder(out, options["model"])
+    if conllu is not None and not conllu.is_file():
+        raise ValueError(f"there is no treebank at {conllu}; name a .conllu file")
     with progress_bar("units") as told:
         from rolecall.analyses.survey import FULL, ORDINARY, QUICK
         from rolecall.analyses.survey import survey as run_all

@@ -102,7 +102,10 @@ def make_run(
         path = folder / "evidence" / f"{role}.parquet"
         evidence = write(path, [block], layers=LAYERS, heads=HEADS, **facts)
         scores[role] = score_role(
-            evidence, probe, group_size=GROUP, settings=Settings(n_resamples=200, n_permutations=199)
+            evidence,
+            probe,
+            group_size=GROUP,
+            settings=Settings(n_resamples=200, n_permutations=199),
         )
     write_table(folder, "scores", join(scores))
     roles = {

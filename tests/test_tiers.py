@@ -60,7 +60,7 @@ def test_pattern_with_a_specific_effect_is_tier_a():
         (effects(elsewhere=2.0), "B", "1.8 × its effect on other tasks"),
         (effects(generic_damage=1.0), "B", "1.8 × its damage to unrelated text"),
         (None, "C", "no effects were measured"),
-        (effects(total=0.03, total_low=-0.2, total_high=0.26, p_max=0.8), "C", "not decided by 50 items"),
+        (effects(total=0.03, total_low=-0.2, total_high=0.26, p_max=0.8), "C", "by 50 items"),
         (effects(total=0.01, total_low=0.0, total_high=0.02, p_max=0.8), "C", "negligible"),
         (effects(total=0.02, total_low=0.015, total_high=0.025), "C", "negligible"),
         (

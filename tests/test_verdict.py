@@ -163,7 +163,9 @@ def test_missing_tables_are_named_with_what_was_not_decided(tmp_path):
     assert "no weights.parquet" in said
     assert "role first_token has no task (it rests)" in said
     assert label(found, (1, 2)) == ("induction", "C")
-    assert "no effects were measured" in found.verdicts.set_index("role").loc["induction", "reasons"]
+    assert (
+        "no effects were measured" in found.verdicts.set_index("role").loc["induction", "reasons"]
+    )
 
 
 def test_a_foreign_table_is_said_and_left_out(tmp_path):

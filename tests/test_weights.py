@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig
-from transformers import LlamaForCausalLM
+from transformers import (
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 from rolecall.analyses.circuits import Circuits, circuits, embeddings, unembedding
 from rolecall.analyses.composition import composition, factors, random_composition
