@@ -104,8 +104,7 @@ def copy_accuracy(model: LlamaForCausalLM, made: list[Repeat]) -> tuple[float, f
 
 @torch.no_grad()
 def best_heads(model: LlamaForCausalLM, made: list[Repeat]) -> dict[str, float]:
-    """The largest mean attention of any head to the previous token, and to the token after the
-    earlier copy."""
+    """The largest mean attention of a head to the previous token, and to what came next before."""
     used = model.config._attn_implementation
     model.set_attn_implementation("eager")
     previous, induction = 0.0, 0.0

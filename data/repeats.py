@@ -35,8 +35,9 @@ def repeat_tokens(pool: tuple[int, ...], rng: Random, length: int, bos: int = 0)
         >>> repeat_tokens((7,), Random(0), 4).ids
         (0, 7, 7, 7)
     """
-    longest = 12 if rng.random() < 0.6 else max(5, length // 2 - 2)
-    period = min(rng.randint(3, longest), len(pool))
+    # Shorter periods would let a head at a fixed small distance be right too often.
+    longest = max(6, min(12, length // 2) if rng.random() < 0.6 else length // 2 - 2)
+    period = min(rng.randint(6, longest), len(pool))
     plain = rng.random() < 0.5
     copied = rng.sample(pool, period)
     ids = [bos, *rng.choices(pool, k=0 if plain else rng.randint(0, 10))]
@@ -51,7 +52,9 @@ def repeat_tokens(pool: tuple[int, ...], rng: Random, length: int, bos: int = 0)
     return Repeat(tuple(ids[:length]), tuple(predictable))
 
 
-def pools(tokenizer: PreTrainedTokenizerFast, group: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def pools(
+    tokenizer: PreTrainedTokenizerFast, group: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ids a document of this group may use: all of them, and its own words alone.
 
     Content words of other groups are left out, so that repeats keep the promise of

@@ -10,11 +10,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rolecall.data.batches import Plan, batches
 from rolecall.data.embedded import embedded_path
 from rolecall.data.heldout import TASKS, best_heads, copies, copy_accuracy, item_accuracy, items
 from rolecall.data.lexicon import entries, forms
 from rolecall.data.repeats import pools
-from rolecall.data.train import Plan, batches, new_model
+from rolecall.data.train import new_model
 
 LIMIT = 8 * 2**20
 
@@ -39,7 +40,8 @@ def test_the_tokenizer_puts_one_bos_and_keeps_text():
     _, tokenizer = loaded()
     text = 'The king said "the dogs (all of them) are old".\nMary left.'
     ids = tokenizer.encode(text)
-    assert ids[0] == tokenizer.bos_token_id and ids.count(tokenizer.bos_token_id) == 1
+    assert ids[0] == tokenizer.bos_token_id
+    assert ids.count(tokenizer.bos_token_id) == 1
     assert tokenizer.decode(ids[1:]).lstrip(" ") == text
 
 

@@ -8,7 +8,11 @@ from random import Random
 
 import pytest
 
-from rolecall.data.grammar import (
+from rolecall.data.grammar import document, fill, frames, parse
+from rolecall.data.heldout import TASKS, copies, items
+from rolecall.data.lexicon import FILES, GROUPS, entries, forms, group_of, words
+from rolecall.data.repeats import repeat_tokens
+from rolecall.data.slots import (
     AGREEING,
     OPENERS,
     PLURAL,
@@ -16,14 +20,7 @@ from rolecall.data.grammar import (
     PRONOUNS,
     SINGULAR,
     Slot,
-    document,
-    fill,
-    frames,
-    parse,
 )
-from rolecall.data.heldout import TASKS, copies, items
-from rolecall.data.lexicon import FILES, GROUPS, entries, forms, group_of, words
-from rolecall.data.repeats import repeat_tokens
 from rolecall.data.templates import Template, files_of_templates, templates
 
 WORD = re.compile(r"[A-Za-z_]+")
@@ -32,7 +29,9 @@ MARKS = re.compile(r"[A-Za-z_]+|[^\sA-Za-z_]")
 
 def groups_in(text: str) -> set[int]:
     """The groups of a text's content words."""
-    found = {group_of(w) if group_of(w) is not None else group_of(w.lower()) for w in WORD.findall(text)}
+    found = {
+        group_of(w) if group_of(w) is not None else group_of(w.lower()) for w in WORD.findall(text)
+    }
     return found - {None}
 
 
@@ -46,7 +45,11 @@ def plain(word: str) -> str:
         return "P"
     if low in (*SINGULAR, *PLURAL):
         return "a"
-    return "by" if low in PREPOSITIONS else {many: one for one, many in AGREEING.values()}.get(low, low)
+    return (
+        "by"
+        if low in PREPOSITIONS
+        else {many: one for one, many in AGREEING.values()}.get(low, low)
+    )
 
 
 def skeleton(text: str) -> str:
@@ -56,7 +59,7 @@ def skeleton(text: str) -> str:
 
 
 def probe_skeleton(text: str) -> str:
-    """The skeleton of a probe's template, whose slots are `{a.singular|target}` or `{the|target}`."""
+    """The skeleton of a probe's template: slots are `{a.singular|target}` or `{the|target}`."""
     pronouns = ("subject", "object", "possessive", "reflexive")
 
     def shown(slot: re.Match[str]) -> str:
@@ -115,7 +118,9 @@ def test_frames_hold_no_content_word_of_their_own():
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_every_frame_can_be_filled(group: int):
     for row in frames():
-        assert fill(row["frame"], repeat(group), Random(group)).count("{") <= row["frame"].count("{{")
+        assert fill(row["frame"], repeat(group), Random(group)).count("{") <= row["frame"].count(
+            "{{"
+        )
 
 
 def test_an_unknown_slot_is_named():
@@ -144,13 +149,20 @@ def test_brackets_in_documents_close():
 @cache
 def training_skeletons() -> frozenset[str]:
     filled = (fill(row["frame"], repeat(0), Random(k)) for row in frames() for k in range(4))
-    return frozenset(skeleton(part) for text in filled for part in (text, *re.split(r"(?<=[.?!]) ", text)))
+    return frozenset(
+        skeleton(part) for text in filled for part in (text, *re.split(r"(?<=[.?!]) ", text))
+    )
 
 
 @pytest.mark.parametrize("role", files_of_templates())
 def test_no_probe_template_is_a_training_frame(role: str):
     found: tuple[Template, ...] = templates(role)
-    shared = [t.id for t in found for text in (t.text, t.twin) if text and probe_skeleton(text) in training_skeletons()]
+    shared = [
+        t.id
+        for t in found
+        for text in (t.text, t.twin)
+        if text and probe_skeleton(text) in training_skeletons()
+    ]
     assert shared == []
 
 
