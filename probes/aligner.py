@@ -14,8 +14,6 @@ from rolecall.probes.base import Positions
 # A word is a run of letters and digits, or one other mark. A line break is a mark: it delimits.
 WORD = re.compile(r"[^\W_]+|[^\w\s]|_|\n")
 BLANKS = " \t\r\f\v\u00a0"
-# Tokens that no text is made of: bytes, reserved rows, template marks.
-UNUSUAL = re.compile(r"<0x[0-9A-Fa-f]{2}>|\[unused\d+\]|<[^<>]+>|\[[A-Z]+\]")
 
 
 @dataclass(frozen=True)
@@ -204,36 +202,6 @@ def _warn_literal(tokenizer: Any, token_id: int, where: str) -> None:
     warnings.warn(f"the text holds the special token {token!r} {where}", stacklevel=5)
 
 
-def make_aligner(
-    tokenizer: Any,
-    *,
-    d_vocab: int,
-    causal: bool,
-    bos: int | None,
-    eos: int | None = None,
-    max_length: int,
-) -> Aligner:
-    """The aligner of a tokenizer, its ordinary ids worked out from the tokens' own strings.
-
-    Raises:
-        ValueError: The tokenizer is not a fast one, so it cannot say where tokens stand in text.
-    """
-    if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer and gives no character offsets; "
-            "load it with AutoTokenizer.from_pretrained(..., use_fast=True)"
-        )
-    return Aligner(
-        tokenizer=tokenizer,
-        d_vocab=d_vocab,
-        causal=causal,
-        bos=bos,
-        eos=eos,
-        max_length=max_length,
-        ordinary=ordinary_ids(tokenizer, d_vocab),
-    )
-
-
 def id_aligner(
     d_vocab: int,
     *,
@@ -252,25 +220,6 @@ def id_aligner(
     kept = {bos, eos, *reserved}
     ordinary = tuple(i for i in range(d_vocab) if i not in kept)
     return Aligner(None, d_vocab, causal, bos, eos, max_length, ordinary)
-
-
-def ordinary_ids(tokenizer: Any, d_vocab: int) -> tuple[int, ...]:
-    """Ids fit for random text: they decode to letters or digits and are no special token."""
-    size = min(d_vocab, len(tokenizer))
-    tokens = tokenizer.convert_ids_to_tokens(list(range(size)))
-    added = {*tokenizer.all_special_ids, *getattr(tokenizer, "added_tokens_decoder", {})}
-    return tuple(
-        i
-        for i, token in enumerate(tokens)
-        if i not in added and token is not None and _is_ordinary(token)
-    )
-
-
-def _is_ordinary(token: str) -> bool:
-    # Byte-level vocabularies spell a blank as Ġ and every non-ASCII byte by a letter-like sign:
-    # ASCII alone is sure to be text, and is plenty.
-    word = token.lstrip("\u2581\u0120 ").removeprefix("##")
-    return word.isascii() and word.isalnum() and not UNUSUAL.fullmatch(token)
 
 
 def describe(aligner: Aligner) -> Mapping[str, Any]:

@@ -42,7 +42,7 @@ def determiner(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> aligner = toy_aligner()
     >>> example = determiner.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
-    'They got this , as her sailor says , very fast shoe .'
+    'They got her , as your bride says , very fast camera .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((12,), (3,), ((6,),))
     """

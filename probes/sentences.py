@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from rolecall.data.lexicon import GROUPS, words
+from rolecall.data.lexicon import GROUPS, Word, words
 from rolecall.data.templates import Template
 from rolecall.probes.frequency import rarest
 from rolecall.probes.text import Span, TextExample, TextLink
@@ -76,7 +76,8 @@ def _word(field: str, drawn: Mapping[str, Any]) -> str:
 def draw(slots: Mapping[str, str], rng: Random) -> dict[str, Any]:
     """An entry for each slot, no two content words from the same group of the lexicon.
 
-    A slot asks for a list and a kind or gender: `nouns person`, `verbs transitive`, `names x`.
+    A slot asks for a list and a kind or gender: `nouns person`, `verbs transitive`, `names x`; or
+    for `one of` the function words that follow, none of which is drawn twice.
     Genders `x` and `y` are the two genders in an order drawn once a sentence.
 
     Example:
@@ -91,6 +92,10 @@ def draw(slots: Mapping[str, str], rng: Random) -> dict[str, Any]:
         file, *asked = wanted.split()
         if file == "pronouns":
             drawn[slot] = PRONOUNS[genders[asked[0]]]
+            continue
+        if file == "one":
+            taken = {word.word for word in drawn.values() if isinstance(word, Word)}
+            drawn[slot] = Word(rng.choice([word for word in asked[1:] if word not in taken]))
             continue
         fields = dict(_field(value, genders) for value in asked)
         drawn[slot] = rng.choice(words(file, next(groups), **fields))

@@ -45,7 +45,7 @@ def subject_verb(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> aligner = toy_aligner()
     >>> example = subject_verb.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
-    'Now the sailor near the camels carries him here .'
+    'Now the sailor near the camel carries him here .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((7,), (3,), ((6,),))
     """

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rolecall.data.lexicon import forms
 from rolecall.data.templates import files_of_templates, templates, texts
-from rolecall.probes.aligner import WORD, Aligner, make_aligner
+from rolecall.probes.aligner import WORD, Aligner
 from rolecall.probes.sentences import SLOT
 
 SPECIALS = ("<s>", "</s>", "<unk>")
@@ -36,13 +36,14 @@ def toy_aligner(*, causal: bool = True, pieces: bool = False, bos: bool = True) 
     """
     tokenizer = _tokenizer(pieces)
     first, last, _ = range(len(SPECIALS))
-    return make_aligner(
-        tokenizer,
+    return Aligner(
+        tokenizer=tokenizer,
         d_vocab=len(tokenizer),
         causal=causal,
         bos=first if bos else None,
         eos=None if causal else last,
         max_length=256,
+        ordinary=tuple(sorted(i for t, i in tokenizer.get_vocab().items() if t.isalnum())),
     )
 
 

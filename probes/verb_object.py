@@ -42,9 +42,9 @@ def verb_object(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> aligner = toy_aligner()
     >>> example = verb_object.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
-    'So he forgot , as the sailor swam , the shoe .'
+    'So he forgot , as the sailor loved it , the shoe .'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
-    ((11,), (3,), ((8,),))
+    ((12,), (3,), ((8,),))
     """
     return aligned(aligner, sentences(templates("verb_object"), n=n, seed=seed))
 
@@ -63,7 +63,7 @@ def verb_to_object(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> from rolecall.probes.toy import toy_aligner
     >>> example = verb_to_object.dataset(toy_aligner(causal=False), n=1, seed=0).examples[0]
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
-    ((3,), (11,), ((7,),))
+    ((3,), (12,), ((7,),))
     """
     if aligner.causal:
         return Crafted((), {FUTURE: n})

@@ -145,6 +145,9 @@ def test_every_slot_can_be_filled_from_every_group(file):
             name, *asked = wanted.split()
             if name == "pronouns":
                 continue
+            if name == "one":  # function words, which have no group
+                assert len(asked) - 1 == len(set(asked[1:])) >= 2
+                continue
             for group in range(GROUPS):
                 for gender in "fm":
                     fields = {
