@@ -230,7 +230,7 @@ def _distance(one: Tensor, other: Tensor) -> float:
 
 def _short_sequence(model: Model) -> Int[Tensor, "batch pos"]:
     """Twelve ordinary tokens spread over the vocabulary, framed as the model wants them."""
-    ordinary = model.aligner.ordinary
+    ordinary = model.aligner.ordinary or tuple(range(model.d_vocab))
     inner = min(12, model.n_ctx - 2)
     spread = [ordinary[(7 * i + 1) * len(ordinary) // (7 * inner + 1)] for i in range(inner)]
     first = [] if model.aligner.bos is None else [model.aligner.bos]
