@@ -175,7 +175,7 @@ class Engine:
         for at in range(layer, last):
             hidden = first(calls[at].run(self.parts.blocks[at], hidden))
         if layer <= last and self.route == "writes" and last in self.parts.attention:
-            attn_out = self._attention(last, hidden)
+            attn_out = first(self.attend(last, hidden))
             split = (rearrange(h, "(u b) p d -> u b p d", u=units) for h in (hidden, attn_out))
             hidden, attn_out = (_at_reads(h, reads) for h in split)
             return self._finish(last, calls[last], hidden, attn_out, units)
@@ -183,14 +183,14 @@ class Engine:
             hidden = first(calls[last].run(self.parts.blocks[last], hidden))
         return rearrange(hidden, "(u b) p d -> u b p d", u=units)[:, reads.row, reads.pos]
 
-    def _attention(self, layer: int, hidden: Tensor) -> Tensor:
-        """A layer's attention output alone."""
+    def attend(self, layer: int, hidden: Float[Tensor, "batch pos d_model"]) -> Any:
+        """What a layer's attention module returns for these block inputs; no MLP runs."""
         attention = self.parts.attention[layer]
         try:
             with replaced(attention, _stop):
                 self.calls(hidden.shape[1])[layer].run(self.parts.blocks[layer], hidden)
         except _Stopped as stopped:
-            return first(attention(*stopped.args, **stopped.kwargs))
+            return attention(*stopped.args, **stopped.kwargs)
         raise AssertionError("the attention was not called")
 
     def _finish(

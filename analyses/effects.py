@@ -105,6 +105,26 @@ def measure(items: pd.DataFrame, facts: dict[str, Any], *, seed: int) -> Measure
     return Measured(facts, rows, peak, t)
 
 
+def interval_and_p(
+    values: Float[np.ndarray, "item unit"], templates: Sequence[str], *, seed: int, dtype: str
+) -> pd.DataFrame:
+    """Per unit: total, total_low, total_high, p_value and p_max (over these units)."""
+    weights = cluster_weights(templates, n_resamples=RESAMPLES, seed=seed)
+    limit = RESOLUTION.get(dtype.removeprefix("torch."), 1e-5)
+    t, peak, p_value = flip_test(_settled(values, limit), templates, seed=seed)
+    low, high = _interval(values, weights)
+    reached = (peak[:, None] >= t[None] - 1e-9).sum(axis=0)
+    return pd.DataFrame(
+        {
+            "total": values.mean(axis=0),
+            "total_low": low,
+            "total_high": high,
+            "p_value": p_value,
+            "p_max": (1 + reached) / (1 + len(peak)),
+        }
+    )
+
+
 def ability(once: pd.DataFrame, facts: dict[str, Any]) -> dict[str, Any]:
     """Whether the model can do the task at all, and by what it was judged.
 
