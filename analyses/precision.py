@@ -1,20 +1,20 @@
 """Precision and recall of role labels, measured where the truth is known.
 
 Planted models say which heads should get a label; models with random weights say how often one is
-given where there is nothing. Which heads count as labelled is a rule on the scores table that can
-be exchanged (`Labeller`).
+given where there is nothing. Labels are those of the verdict from scores alone; another rule can
+be put in its place (`Labeller`).
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
+from rolecall.analyses.judge import judge
 from rolecall.analyses.model import Model
 from rolecall.analyses.models import load_model
 from rolecall.analyses.planted import Planted
@@ -32,39 +32,18 @@ Labeller = Callable[[pd.DataFrame], pd.Series]
 """From rows of the scores table to whether each is a label."""
 REFERENCE_NOISE = 0.02
 """Noise on planted weights at which precision and recall must be 1."""
+KEY = ["role", "layer", "head"]
 EXAMPLES = 24
 """Examples a role in each scan."""
 LEVELS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Noise levels of the curve."""
 
 
-@dataclass(frozen=True)
-class Rule:
-    """The least that a row of the scores table must show to be a label.
-
-    Attributes:
-        score: Lower bound of the score's interval.
-        margin: Lower bound of the margin over the best simpler account.
-        specificity: Lower bound of the specificity, where it is known.
-        off_baseline: Score where the simpler account points elsewhere, where there is such a link.
-        p_max: Largest p-value, over all heads and roles, that is still a finding, where known.
-    """
-
-    score: float = 0.5
-    margin: float = 0.1
-    specificity: float = 0.1
-    off_baseline: float = 0.5
-    p_max: float = 0.05
-
-    def __call__(self, scores: pd.DataFrame) -> pd.Series:
-        """Whether each row is a label."""
-        return (
-            (scores["ci_low"] >= self.score)
-            & (scores["margin_low"] >= self.margin)
-            & (scores["specificity_low"].fillna(1) >= self.specificity)
-            & (scores["off_baseline"].fillna(1) >= self.off_baseline)
-            & (scores["p_max"].fillna(0) <= self.p_max)
-        )
+def by_verdict(scores: pd.DataFrame) -> pd.Series:
+    """Whether each row shows the pattern of its role, and prefers it to the rivals (`tiers.py`)."""
+    judged = judge(scores).set_index(KEY)
+    shown = judged["pattern"].astype(bool) & judged["selective"].astype(bool)
+    return shown.reindex(pd.MultiIndex.from_frame(scores[KEY])).set_axis(scores.index)
 
 
 def planted_report(
@@ -73,7 +52,7 @@ def planted_report(
     seed: int = 0,
     *,
     noise: float = REFERENCE_NOISE,
-    label: Labeller | None = None,
+    label: Labeller = by_verdict,
 ) -> pd.DataFrame:
     """Precision and recall of each role, one row a role.
 
@@ -82,12 +61,11 @@ def planted_report(
         n_random: Number of models with random weights.
         seed: Fixes all models and their data.
         noise: On the planted weights, see `planted.Design`.
-        label: Which rows of the scores table are labels; `Rule()` if None.
+        label: Which rows of the scores table are labels; those of the verdict by default.
 
     Returns:
         The columns of `tabulate`.
     """
-    label = label or Rule()
     planted = pd.concat(planted_outcomes(range(seed, seed + n_planted), noise=noise, label=label))
     random = pd.concat(random_outcomes(range(seed, seed + n_random), label=label))
     return tabulate(planted, random)
@@ -98,10 +76,9 @@ def noise_curve(
     seed: int = 0,
     *,
     levels: Sequence[float] = LEVELS,
-    label: Labeller | None = None,
+    label: Labeller = by_verdict,
 ) -> pd.DataFrame:
     """Recall and precision of each role at each noise level, columns of `tabulate` and `noise`."""
-    label = label or Rule()
     tables = []
     for noise in levels:
         rows = planted_outcomes(range(seed, seed + n_planted), noise=noise, label=label)

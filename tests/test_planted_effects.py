@@ -7,6 +7,8 @@ import pytest
 import torch
 from einops import rearrange
 
+from rolecall.analyses.ablate import Settings, ablate
+from rolecall.analyses.models import load_model
 from rolecall.analyses.planted import Design, plant
 from rolecall.analyses.planted_tasks import vote_task
 from rolecall.probes.base import Example, Link
@@ -154,3 +156,48 @@ def test_the_model_can_only_do_the_task_by_its_votes(planted):
     for item in task.items:
         logits = planted.model(torch.tensor([item.token_ids])).logits[0, item.position]
         assert (logits[item.answer] - logits[item.foil]).item() == pytest.approx(2, rel=TOLERANCE)
+
+
+TASKS = {"first": (0, 1), "copy": (1, 0), "induction": (2, 2), "repaired": (0, 3)}
+
+
+@pytest.fixture(scope="module")
+def table(planted, tmp_path_factory):
+    """Effects by rolecall's own ablation, every head on the four tasks of the planted heads."""
+    tasks = [
+        replace(vote_task(planted, seat, examples(LAGS[SEATS[seat]])), name=name)
+        for name, seat in TASKS.items()
+    ]
+    model = load_model(planted.model)
+    settings = Settings(damage=0)
+    found = ablate(
+        model, tasks, ("zero", "resample"), settings=settings, out=tmp_path_factory.mktemp("run")
+    )
+    return found.table.set_index(["ablation", "task", "layer", "head"]).sort_index()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_ablation_finds_the_constructed_effects_and_zero_elsewhere(table, task):
+    """Total and direct of every head, as they were built; the rest within tolerance of zero."""
+    total = {TASKS[task]: GAINS[TASKS[task]]}
+    direct = dict(total)
+    if task == "first":
+        total[1, 3] = direct[1, 3] = GAINS[1, 3]
+    if task == "induction":
+        total[0, 1] = GAINS[2, 2]
+    if task == "repaired":
+        total[0, 3] -= GAINS[2, 1]
+    for seat, row in table.loc["zero", task].iterrows():
+        assert row["total"] == pytest.approx(total.get(seat, 0.0), abs=0.02), seat
+        assert row["direct"] == pytest.approx(direct.get(seat, 0.0), abs=0.02), seat
+
+
+def test_self_repair_is_the_share_that_the_backup_undoes(table):
+    row = table.loc["zero", "repaired", 0, 3]
+    assert row["self_repair"] == pytest.approx(GAINS[2, 1] / GAINS[0, 3], abs=0.02)
+    assert row["indirect"] == pytest.approx(-GAINS[2, 1], abs=0.02)
+
+
+def test_the_twins_value_turns_the_vote_round(table):
+    """The twin's target votes the other way, so its value costs the gain twice."""
+    assert table.loc["resample", "first", 0, 1]["total"] == pytest.approx(2 * GAINS[0, 1], abs=0.04)

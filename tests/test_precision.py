@@ -6,7 +6,7 @@ import torch
 
 from rolecall.analyses.planted_command import markdown, write_planted
 from rolecall.analyses.precision import (
-    Rule,
+    by_verdict,
     noise_curve,
     planted_outcomes,
     planted_report,
@@ -28,13 +28,6 @@ OUTCOMES = pd.DataFrame(
     ],
     columns=["role", "name", "true", "labelled"],
 )
-GOOD = {
-    "ci_low": 0.9,
-    "margin_low": 0.5,
-    "specificity_low": 0.5,
-    "off_baseline": 0.9,
-    "p_max": 0.001,
-}
 
 
 def test_rates_are_counted_per_role():
@@ -53,17 +46,6 @@ def test_labels_of_random_models_stand_beside():
     random = OUTCOMES[["role", "labelled"]]
     table = tabulate(OUTCOMES, random).set_index("role")
     assert table.loc["induction", ["random_heads", "random_labels"]].tolist() == [6, 3]
-
-
-@pytest.mark.parametrize("column", GOOD)
-def test_the_rule_asks_for_every_number(column):
-    bad = GOOD | {column: 0.5 if column == "p_max" else 0.05}
-    assert Rule()(pd.DataFrame([GOOD, bad])).tolist() == [True, False]
-
-
-@pytest.mark.parametrize("column", ["specificity_low", "off_baseline", "p_max"])
-def test_the_rule_lets_pass_what_is_not_known(column):
-    assert Rule()(pd.DataFrame([GOOD | {column: None}]).astype(float)).tolist() == [True]
 
 
 def test_the_table_is_written_with_dashes_for_nothing():
@@ -102,13 +84,13 @@ def test_the_curve_is_drawn_with_its_rows(tmp_path):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_planted_model_of_each_architecture_gets_its_labels_and_no_others(seed):
-    (rows,) = planted_outcomes([seed], noise=0.0, label=Rule())
+    (rows,) = planted_outcomes([seed], noise=0.0, label=by_verdict)
     wrong = rows[rows["true"] != rows["labelled"]]
     assert wrong.empty, wrong[["layer", "head", "role", "name", "true"]].to_string()
 
 
 def test_a_random_model_gets_no_label():
-    (rows,) = random_outcomes([2], label=Rule())
+    (rows,) = random_outcomes([2], label=by_verdict)
     assert not rows["labelled"].any()
 
 
