@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from einops import rearrange, repeat
 from jaxtyping import Float
@@ -31,6 +34,7 @@ from rolecall.analyses.item_batches import Batch, Reads, batches, require_items
 from rolecall.analyses.metrics import score, worsening
 from rolecall.analyses.models import Model
 from rolecall.analyses.replacements import require_kind, spread, value_bias
+from rolecall.analyses.tables import replace_file
 from rolecall.analyses.without import reference_means
 from rolecall.probes.base import Task
 
@@ -339,6 +343,15 @@ def _table(
     rows["n_items"] = len(templates)
     by_size = rows["total"].abs().sort_values(ascending=False, kind="stable").index
     return rows.loc[by_size].reset_index(drop=True)
+
+
+def write_paths(folder: Path, to: str, rows: pd.DataFrame) -> Path:
+    """The path of `paths-HEAD.parquet`, written whole, with a .csv of the same rows beside it."""
+    table = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    path = folder / f"paths-{to.upper()}.parquet"
+    replace_file(path, lambda partial: pq.write_table(table, partial))
+    replace_file(path.with_suffix(".csv"), lambda partial: rows.to_csv(partial, index=False))
+    return path
 
 
 def _numbers(parts: Sequence[Tensor]) -> np.ndarray:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from jaxtyping import Bool, Float
 
 from rolecall.analyses.downstream import Engine, open_engine
@@ -29,6 +31,7 @@ from rolecall.analyses.lean import lean
 from rolecall.analyses.models import Model
 from rolecall.analyses.replacements import Kind, require_kind
 from rolecall.analyses.sweep import Order, sweep
+from rolecall.analyses.tables import replace_file
 from rolecall.probes.base import Task
 
 PRIOR = 10.0
@@ -184,6 +187,14 @@ def race(
                 told(len(task.items) * len(runners) - int(table["n_items"].sum()))
                 tables.append(_named(table, task, runners, chosen, model))
     return pd.concat(tables, ignore_index=True)
+
+
+def write_race(folder: Path, rows: pd.DataFrame) -> Path:
+    """The path of `race.parquet`, written whole."""
+    table = pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    path = folder / "race.parquet"
+    replace_file(path, lambda partial: pq.write_table(table, partial))
+    return path
 
 
 @dataclass(frozen=True)

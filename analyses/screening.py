@@ -10,6 +10,7 @@ whose softmax is saturated, and self-repair.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from rolecall.analyses.hooks import evaluating
 from rolecall.analyses.item_batches import Batch, batches, require_items
 from rolecall.analyses.metrics import score
 from rolecall.analyses.models import Model
+from rolecall.analyses.tables import replace_file
 from rolecall.analyses.tail import no_cache
 from rolecall.probes.base import Task
 
@@ -167,3 +169,11 @@ def agreement(screened: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
                 )
     columns = ["task", "guess", "ablation", "spearman", "n_heads"]
     return pd.DataFrame(found, columns=columns).sort_values(["task", "guess"], ignore_index=True)
+
+
+def write_screening(folder: Path, screened: pd.DataFrame, found: pd.DataFrame) -> list[Path]:
+    """The paths of `effects/screening.csv` and `effects/screening-agreement.csv`."""
+    paths = [folder / "effects" / f"{name}.csv" for name in ("screening", "screening-agreement")]
+    for path, rows in zip(paths, (screened, found), strict=True):
+        replace_file(path, lambda partial, r=rows: r.to_csv(partial, index=False))
+    return paths

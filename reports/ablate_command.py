@@ -39,6 +39,7 @@ KINDS = ("zero", "zero_folded", "mean", "resample")
 @click.option(
     "--band", default=0.1, show_default=True, help="Effects within ± this are negligible (--race)."
 )
+@click.option("--screen/--no-screen", default=True, show_default=True, help="Gradients beside.")
 @click.option("--figures/--no-figures", default=True, show_default=True)
 def ablate(
     names: tuple[str, ...],
@@ -49,9 +50,9 @@ def ablate(
 ) -> None:
     """Replace every head's write and see what each task of MODEL loses.
 
-    Writes effects.parquet, the per-item numbers under effects/items, and figures. With --race it
-    writes race.parquet instead: which heads matter by more than --band, decided with as few items
-    as that takes.
+    Writes effects.parquet, the per-item numbers under effects/items, what gradients say of the
+    same heads, and figures. With --race it writes race.parquet instead: which heads matter by more
+    than --band under the first --kind, decided with as few items as that takes.
     """
     from rich.console import Console
 
@@ -72,15 +73,40 @@ def ablate(
         model = open_model(options)
         tasks, notes = _tasks(model, names, files, n=options["n"], seed=options["seed"])
         if options["race"]:
-            return _race(model, tasks, kinds[0], settings=settings, folder=folder, **options)
+            _race(
+                model,
+                tasks,
+                kinds[0],
+                settings=settings,
+                folder=folder,
+                band=options["band"],
+                told=told,
+            )
+            return
         found = ablate_model(model, tasks, kinds, settings=settings, out=folder, progress=told)
+        if options["screen"]:
+            notes += _screen(model, tasks, found.table, folder)
         if options["figures"]:
             _draw(found.table, [task.name for task in tasks], folder / "figures", told)
     console = Console()
     shown = [task.name for task in tasks]
     print_top_effects(found.table, shown, [*notes, *found.notes], console)
     console.print(f"\nWritten to {folder}/", highlight=False)
-    return None
+
+
+def _screen(model: Any, tasks: list[Any], table: Any, folder: Path) -> list[str]:
+    """What a gradient says of every head, written beside, and how well it ranks them."""
+    from rolecall.analyses.screening import agreement, screen, write_screening
+
+    screened = screen(model, tasks)
+    found = agreement(screened, table)
+    write_screening(folder, screened, found)
+    return [
+        f"{row['task']}: {row['guess'].replace('_', ' ')} (one backward pass) ranks the heads as "
+        f"the exact {row['ablation']} effects do with a Spearman correlation of "
+        f"{row['spearman']:.2f}"
+        for row in found.to_dict("records")
+    ]
 
 
 def _tasks(
@@ -128,6 +154,16 @@ def _draw(table: Any, tasks: list[str], folder: Path, told: Any) -> None:
 
 
 def _race(
-    model: Any, tasks: list[Any], kind: str, *, settings: Any, folder: Path, **options: Any
+    model: Any, tasks: list[Any], kind: str, *, settings: Any, folder: Path, band: float, told: Any
 ) -> None:
-    raise NotImplementedError
+    from rich.console import Console
+
+    from rolecall.analyses.racing import Race, race, write_race
+    from rolecall.reports.top_effects import print_race
+
+    rules = Race(band=band, seed=settings.seed)
+    rows = race(model, tasks, kind, units=settings.units(model), rules=rules, progress=told)
+    written = write_race(folder, rows)
+    console = Console()
+    print_race(rows, band, console)
+    console.print(f"\nWritten to {written}", highlight=False)

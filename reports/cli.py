@@ -20,6 +20,14 @@ COMMANDS = {
     ),
     "check": ("rolecall.reports.check_command:check", "Prove the hooks right on a model."),
     "scan": ("rolecall.reports.scan_command:scan", "Score every head of a model for every role."),
+    "ablate": (
+        "rolecall.reports.ablate_command:ablate",
+        "Remove every head and see what each task loses.",
+    ),
+    "paths": (
+        "rolecall.reports.paths_command:paths",
+        "Show which earlier heads feed a head, and by which input.",
+    ),
     "weights": (
         "rolecall.reports.weights_command:weights",
         "Read copying and composition off the weights.",

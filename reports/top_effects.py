@@ -63,6 +63,30 @@ def table_of(rows: pd.DataFrame, kind: str, heads: Sequence[str]) -> Table:
     return table
 
 
+def print_race(rows: pd.DataFrame, band: float, console: Console) -> None:
+    """Nothing; prints which heads were decided to matter, and what the race saved."""
+    for task, part in rows.groupby("task", sort=True):
+        ran, full = int(part["n_items"].sum()), int(part["of"].sum())
+        counts = part["decision"].value_counts()
+        said = ", ".join(f"{counts[name]} {name}" for name in sorted(counts.index))
+        console.print(
+            f"[bold]{task}[/bold]  {part['ablation'].iloc[0]}, band ±{band}: {said}; "
+            f"{ran} of {full} head-items run ({full / max(ran, 1):.1f} times fewer)",
+            highlight=False,
+        )
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("head", no_wrap=True)
+        for name in ("decision", "effect so far", "at least", "at most", "items"):
+            table.add_column(name, justify="right", no_wrap=True)
+        matter = part[part["decision"].isin(["helps", "hurts"])]
+        order = matter["total"].abs().sort_values(ascending=False, kind="stable").index
+        for row in matter.loc[order].to_dict("records"):
+            bounds = (_number(row[side], "+.3f") for side in ("low", "high"))
+            effect = _number(row["total"], "+.3f")
+            table.add_row(row["heads"], row["decision"], effect, *bounds, str(row["n_items"]))
+        console.print(table)
+
+
 def _headline(task: str, rows: pd.DataFrame) -> str:
     row = rows.iloc[0]
     unit = UNITS.get(row["metric"], "")

@@ -1,0 +1,99 @@
+"""`rolecall paths`: which earlier heads feed a head's queries, keys and values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rolecall.reports.model_options import model_options, open_model, run_folder
+
+TOP = 12
+LEGEND = (
+    "The sender's write, taken away, reaches the receiver's queries, keys or values straight along "
+    "the residual stream; all else stays as it was. Positive: the model then does the task worse. "
+    "moved: how far the receiver's attention shifts at the places that are read (0 to 1)."
+)
+
+
+@click.command()
+@model_options
+@click.option("--to", required=True, help="The receiving head, like L18H6.")
+@click.option("--from", "senders", multiple=True, help="Earlier heads. [all of them]")
+@click.option("--task", "name", help="A role or a task.")
+@click.option("--tasks", "file", type=click.Path(path_type=Path), help="Or a JSON-lines file.")
+@click.option(
+    "--kind",
+    default="zero",
+    show_default=True,
+    type=click.Choice(["zero", "zero_folded", "mean", "resample"]),
+    help="What takes the sender's place.",
+)
+@click.option("-n", "n", default=16, show_default=True, help="Items of the task, about.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="The run folder.")
+def paths(to: str, name: str | None, file: Path | None, out: Path | None, **options: Any) -> None:
+    """Show which earlier heads of MODEL feed the head --to, and by which of its inputs.
+
+    Writes paths-HEAD.parquet and paths-HEAD.csv.
+    """
+    from rich.console import Console
+
+    from rolecall.analyses.paths import PathSettings, write_paths
+    from rolecall.analyses.paths import paths as find_paths
+    from rolecall.reports.progress import progress_bar
+
+    if (name is None) == (file is None):
+        raise ValueError("name one task: --task with a role or a task, or --tasks with a file")
+    folder = run_folder(out, options["model"])
+    settings = PathSettings(kind=options["kind"], senders=options["senders"], seed=options["seed"])
+    with progress_bar("head-items") as told:
+        model = open_model(options)
+        task = _task(model, name, file, n=options["n"], seed=options["seed"])
+        rows = find_paths(model, task, to, settings=settings, progress=told)
+        written = write_paths(folder, to, rows)
+    console = Console()
+    console.print(
+        f"[bold]{task.name}[/bold] to {to}, {settings.kind}: clean {rows['clean'].iloc[0]:.2f}, "
+        f"{rows['n_items'].iloc[0]} items",
+        highlight=False,
+    )
+    console.print(_leading(rows))
+    console.print(LEGEND, style="dim", highlight=False)
+    console.print(f"\nWritten to {written}", highlight=False)
+
+
+def _task(model: Any, name: str | None, file: Path | None, *, n: int, seed: int) -> Any:
+    from rolecall.analyses.role_tasks import role_tasks
+    from rolecall.analyses.task_file import read_tasks
+
+    if file is not None:
+        read = read_tasks(file, model)
+        for problem in read.problems:
+            click.echo(f"rolecall: {problem}; the line is left out", err=True)
+        return read.task
+    assert name is not None
+    (task,) = role_tasks(model, [name], n=n, seed=seed)
+    return task
+
+
+def _leading(rows: Any) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("from", "into"):
+        table.add_column(title, no_wrap=True)
+    for title in ("effect", "95 %", "", "moved"):
+        table.add_column(title, justify="right", no_wrap=True)
+    words = {"q": "queries", "k": "keys", "v": "values"}
+    for row in rows.head(TOP).to_dict("records"):
+        table.add_row(
+            row["heads"],
+            f"{words[row['entry']]} of {row['receiver']}",
+            f"{row['total']:+.3f}",
+            f"[{row['total_low']:.2f}, {row['total_high']:.2f}]",
+            "*" if row["p_max"] < 0.05 else "",
+            f"{row['moved']:.3f}",
+        )
+    return table
