@@ -20,7 +20,7 @@ from rolecall.reports.palette import (
     role_letters,
 )
 from rolecall.reports.run import NO_LABEL, Run, labels_of, records, shape_of
-from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
+from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_heads
 
 LETTER_ROOM = 0.16
@@ -50,7 +50,7 @@ def atlas(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = Non
         axes.set(xlim=(0, shape[1]), ylim=(shape[0], 0))
         _cells(axes, heads)
         cell = (
-            (COLUMN_WIDTH[columns] - 0.6) / shape[1],
+            (column_width(columns) - 0.6) / shape[1],
             (map_height(shape, columns) - 0.6) / shape[0],
         )
         if min(cell) >= LETTER_ROOM:

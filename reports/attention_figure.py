@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
+from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_tokens
 
 
@@ -33,7 +33,7 @@ def attention_figure(
             f"not {' × '.join(map(str, grid.shape))}"
         )
     with rolecall_style():
-        axes = new_axes(columns, COLUMN_WIDTH[columns] * 0.95)
+        axes = new_axes(columns, column_width(columns) * 0.95)
         drawn = axes.pcolormesh(
             grid, cmap="cividis", vmin=0.0, vmax=1.0, rasterized=len(tokens) > 60
         )

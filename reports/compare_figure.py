@@ -41,6 +41,7 @@ def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | Non
         axes.tick_params(axis="y", length=0)
         if not len(order):
             say_nothing(axes, "no head has a label in any run")
+            return finished(axes, depths, save)
         figure = axes.get_figure(root=True)
         assert figure is not None
         figure.legend(loc="outside lower center", ncols=min(len(runs), 2 * columns))

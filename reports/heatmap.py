@@ -12,7 +12,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 
 from rolecall.reports.run import Run, rows_of, shape_of, significant
-from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
+from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_heads
 
 OUTLINE = "#D55E00"
@@ -58,7 +58,7 @@ def role_heatmap(
 
 def map_height(shape: tuple[int, int], columns: int) -> float:
     """Inches: cells about as high as wide, though never too flat to read or taller than a page."""
-    cell = (COLUMN_WIDTH[columns] - 1.0) / max(shape[1], 1)
+    cell = (column_width(columns) - 1.0) / max(shape[1], 1)
     return float(np.clip(0.8 + shape[0] * np.clip(cell, 0.09, 0.2), 1.6, 9.0))
 
 

@@ -171,6 +171,8 @@ def _said(
     if task is None:
         why = facts.get("no_task") or "its task was not run"
         return "not tested", f"{who} Whether it matters was not tested: {why}."
+    if all(head.get("total") is None for head in doing):
+        return "not tested", f"{who} Whether it matters is unknown: not ablated on {task}."
     if any(head.get("usable") is False for head in doing):
         return "not tested", f"{who} The model does not do the task {task}, so it cannot be told."
     return "not detected", f"{who} No effect of removing one was detected on {task}."

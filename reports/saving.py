@@ -30,9 +30,18 @@ def new_axes(columns: int, height: float) -> Axes:
 
     The figure is not pyplot's: it needs no display and no closing. Call it in `rolecall_style`.
     """
+    return Figure(figsize=(column_width(columns), height)).subplots()
+
+
+def column_width(columns: int) -> float:
+    """Inches of one or two columns of a paper.
+
+    Raises:
+        ValueError: Neither one nor two.
+    """
     if columns not in COLUMN_WIDTH:
         raise ValueError(f"a figure is 1 or 2 columns wide, not {columns}")
-    return Figure(figsize=(COLUMN_WIDTH[columns], height)).subplots()
+    return COLUMN_WIDTH[columns]
 
 
 def finished(axes: Axes, rows: pd.DataFrame, save: Path | None) -> Axes:

@@ -15,7 +15,7 @@ from scipy.spatial.distance import pdist
 from rolecall.reports.heatmap import OUTLINE
 from rolecall.reports.palette import role_colour
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, records, rows_of
-from rolecall.reports.saving import COLUMN_WIDTH, finished, new_axes, rolecall_style
+from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import step
 
 ALIKE = 0.2
@@ -40,7 +40,7 @@ def similarity_clusters(
     ordered, clusters = clustered(profiles)
     near = pd.DataFrame(1 - _distances(ordered), index=ordered.index, columns=ordered.index)
     with rolecall_style():
-        axes = new_axes(columns, COLUMN_WIDTH[columns] * 0.9)
+        axes = new_axes(columns, column_width(columns) * 0.9)
         every = step(len(near), 36 * columns)
         sns.heatmap(
             near,

@@ -76,7 +76,7 @@ def _write(folder: Path, name: str, rows: pd.DataFrame) -> None:
 
 def draw_scores(shape: tuple[int, int], *, seed: int) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
-    n_heads = shape[1]
+    best = min(shape[1] + 3, shape[0] * shape[1] - 1)
     layer, head = (a.ravel() for a in np.indices(shape))
     parts = []
     for i, (role, (family, kind)) in enumerate(ROLES.items()):
@@ -84,10 +84,10 @@ def draw_scores(shape: tuple[int, int], *, seed: int) -> pd.DataFrame:
         strong = draw.random(len(layer)) < (0.3 if role == "first_token" else 0.035)
         if role == "previous_token":
             strong = strong & False
-            strong[1 * n_heads + 3] = True
+            strong[best] = True
         score = np.where(strong, 0.55 + 0.4 * draw.random(len(layer)), low)
         if role == "previous_token":
-            score[1 * n_heads + 3] = 0.97
+            score[best] = 0.97
         width = 0.03 + 0.03 * draw.random(len(layer))
         baseline = 0.15 + 0.2 * draw.random()
         sink = np.clip(0.9 - score + 0.1 * draw.random(len(layer)), 0, 0.95)
