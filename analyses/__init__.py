@@ -10,11 +10,22 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rolecall.analyses.ablate import Effects, ablate
     from rolecall.analyses.check import Finding, check
     from rolecall.analyses.models import Model, load_model
+    from rolecall.analyses.paths import paths
+    from rolecall.analyses.racing import race
     from rolecall.analyses.scan import ScanResult, scan
+    from rolecall.analyses.screening import screen
+    from rolecall.analyses.without import without
 
 _HOME = {
+    "Effects": "ablate",
+    "ablate": "ablate",
+    "paths": "paths",
+    "race": "racing",
+    "screen": "screening",
+    "without": "without",
     "Finding": "check",
     "Model": "models",
     "check": "check",
@@ -23,7 +34,20 @@ _HOME = {
     "ScanResult": "scan",
 }
 
-__all__ = ["Finding", "Model", "ScanResult", "check", "load_model", "scan"]
+__all__ = [
+    "Effects",
+    "Finding",
+    "Model",
+    "ScanResult",
+    "ablate",
+    "check",
+    "load_model",
+    "paths",
+    "race",
+    "scan",
+    "screen",
+    "without",
+]
 
 
 class _Package(ModuleType):
