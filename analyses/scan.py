@@ -36,7 +36,8 @@ Progress = Callable[[str, int, int], None]
 """Called with the role, the tokens done and the tokens in all."""
 
 DEFAULT_N = 96
-TOKENS_A_BATCH = 512
+TOKENS_A_BATCH = (512, 4096)
+"""Fewest and most tokens at once; between them, fewer the wider the model (`tokens_a_batch`)."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def _is_done(path: Path, fingerprint: str) -> bool:
 def _gather(model: Model, facts: dict[str, Any], data: Crafted, *, path: Path, pace: _Pace) -> None:
     """Nothing; writes a role's evidence."""
     heads = [(layer, head) for layer in model.pattern_layers for head in range(model.n_heads)]
-    todo = list(batches(data.examples))
+    todo = list(batches(data.examples, tokens_a_batch(model)))
     pace.begin(sum(_n_tokens(batch) for batch in todo))
     with EvidenceWriter(path, heads, facts) as writer:
         for batch in todo:
@@ -194,15 +195,21 @@ Batch = tuple[tuple[int, Example], ...]
 """Examples of one length with their numbers in the data set."""
 
 
-def batches(examples: Sequence[Example]) -> Iterator[Batch]:
-    """Examples with their numbers, by length, at most about `TOKENS_A_BATCH` tokens at once."""
+def tokens_a_batch(model: Model) -> int:
+    """How many tokens to run at once: more where a layer is little work, fewer where it is much."""
+    fewest, most = TOKENS_A_BATCH
+    return min(most, max(fewest, 2**19 // model.d_model))
+
+
+def batches(examples: Sequence[Example], tokens: int) -> Iterator[Batch]:
+    """Examples with their numbers, by length, at most about so many tokens at once."""
     order = sorted(range(len(examples)), key=lambda i: (len(examples[i].token_ids), i))
     batch: list[tuple[int, Example]] = []
     for i in order:
         example = examples[i]
         length = len(example.token_ids)
         twice = 1 if example.twin is None else 2
-        full = sum(1 if e.twin is None else 2 for _, e in batch) + twice > TOKENS_A_BATCH / length
+        full = sum(1 if e.twin is None else 2 for _, e in batch) + twice > tokens / length
         if batch and (full or len(batch[0][1].token_ids) != length):
             yield tuple(batch)
             batch = []

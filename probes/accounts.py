@@ -74,8 +74,12 @@ def _same_word(example: Example, link: Link) -> bool | None:
     if own is None:
         return None
 
-    def ids(word: Positions) -> tuple[int, ...]:
-        return tuple(example.token_ids[p] for p in word)
+    spelled = _spelled(example, example.words[own])
+    for word in reversed(example.words[:own]):
+        if len(word) == len(spelled) and _spelled(example, word) == spelled:
+            return _overlap(word, link.target)
+    return None
 
-    copies = [word for word in example.words[:own] if ids(word) == ids(example.words[own])]
-    return _overlap(copies[-1], link.target) if copies else None
+
+def _spelled(example: Example, word: Positions) -> list[int]:
+    return [example.token_ids[p] for p in word]

@@ -64,7 +64,7 @@ def test_c49_batch_size_changes_no_score(scanned, tiny, tmp_path, monkeypatch, t
     import importlib
 
     module = importlib.import_module("rolecall.analyses.scan")
-    monkeypatch.setattr(module, "TOKENS_A_BATCH", tokens)
+    monkeypatch.setattr(module, "tokens_a_batch", lambda model: tokens)
     rows = scan(tiny, ROLES, n=24, out=tmp_path).scores
     for column in ("score", "margin", "specificity", "sink", "ci_low"):
         np.testing.assert_allclose(rows[column], scanned.scores[column], atol=1e-5, err_msg=column)

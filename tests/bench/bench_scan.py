@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from rolecall.analyses import load_model, scan
-from rolecall.analyses.scan import batches, read_batch, versions_of
+from rolecall.analyses.scan import batches, read_batch, tokens_a_batch, versions_of
 from rolecall.probes.registry import known
 
 
@@ -52,7 +52,7 @@ def compare(name: str, n: int, rounds: int) -> list[float]:
     for probe in known():
         if not (probe.needs_future and model.causal):
             data = probe.dataset(model.aligner, n=n, seed=0)
-            work += [(probe, batch) for batch in batches(data.examples)]
+            work += [(probe, batch) for batch in batches(data.examples, tokens_a_batch(model))]
     heads = [(layer, head) for layer in model.pattern_layers for head in range(model.n_heads)]
 
     def plain_pass(batch) -> None:
