@@ -121,12 +121,14 @@ def _effect(found: pd.DataFrame, thresholds: Thresholds) -> np.ndarray:
     band = thresholds.negligible * scale
     sure = ~(p_max >= thresholds.alpha)  # a missing p does not veto
     nothing = equivalence_p(total, low, high, band) < thresholds.alpha
+    # Only the direct effect's own interval tells; where it opposes the rest, self_repair is given.
     repaired = found["self_repair"].notna().to_numpy()
+    written = repaired.copy()
     if {"direct_low", "direct_high"} <= set(found):
         sides = found[["direct_low", "direct_high"]].to_numpy(dtype=float)
-        repaired |= (sides[:, 0] > 0) | (sides[:, 1] < 0)
+        written |= (sides[:, 0] > 0) | (sides[:, 1] < 0)
     cases = [
-        nothing & repaired & (np.abs(direct) > band),
+        nothing & written & (np.abs(direct) > band),
         nothing,
         sure & (low > 0),
         sure & (high < 0),
