@@ -25,24 +25,20 @@ class Plan:
     """Everything that fixes a run; the same plan gives the same weights on the same machine.
 
     The rate rises over `warmup` steps, stays, and falls to nothing over the last `cooldown` steps.
-    A phase is (the step where it ends, the share of repeats, the length of sequences).
+    `repeats` is the share of repeated sequences, `length` the tokens in each sequence.
     """
 
     seed: int = 0
-    steps: int = 7000
+    steps: int = 5500
     warmup: int = 150
-    cooldown: int = 2000
-    phases: tuple[tuple[int, float, int], ...] = ((3000, 0.45, 64), (100_000, 0.3, 64))
+    cooldown: int = 1650
+    repeats: float = 0.4
+    length: int = 64
     batch: int = 48
     lr: float = 1.5e-3
     fresh: float = 0.1
     decay: float = 0.1
     every: int = 250
-
-    def phase(self, step: int) -> tuple[int, int]:
-        """Repeats in a batch, and the length of sequences."""
-        share, length = next(rest for end, *rest in self.phases if step < end)
-        return round(share * self.batch), length
 
     def scale(self, step: int) -> float:
         """What the learning rate is multiplied by at a step."""
@@ -53,9 +49,9 @@ def batches(
     plan: Plan, tokenizer: PreTrainedTokenizerFast, start: int = 0
 ) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yields (ids, targets) step by step; targets are `UNCOUNTED` where nothing can be learnt."""
+    repeats, length = round(plan.repeats * plan.batch), plan.length
     pool = [pools(tokenizer, group) for group in range(GROUPS)]
     for step in range(start, plan.steps):
-        repeats, length = plan.phase(step)
         ids = torch.full((plan.batch, length), tokenizer.pad_token_id)
         targets = torch.full((plan.batch, length), UNCOUNTED)
         for row in range(repeats):

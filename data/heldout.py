@@ -57,15 +57,14 @@ def item_accuracy(
 ) -> dict[str, float]:
     """Per template, the share of items whose answer has a higher logit than the foil.
 
-    Raises:
-        ValueError: an answer or foil is not one token.
+    Items whose answer or foil is not one token are left out.
     """
     rows: dict[int, list[tuple[Item, list[int], int, int]]] = {}
     for item in made:
         ids = tokenizer.encode(item.prompt)
         ends = [tokenizer.encode(item.prompt + end)[len(ids) :] for end in (item.answer, item.foil)]
         if any(len(end) != 1 for end in ends):
-            raise ValueError(f"{item.answer!r} or {item.foil!r} is not one token: {item.prompt!r}")
+            continue
         rows.setdefault(len(ids), []).append((item, ids, ends[0][0], ends[1][0]))
     right: dict[str, list[bool]] = {}
     for same in rows.values():  # equal lengths, so there is no padding
