@@ -32,18 +32,18 @@ HELPERS: Mapping[str, str] = {
     "bracket": "balance",
     "backup": "primary",
     "subject_verb": "governed",
-    **dict.fromkeys(("determiner", "adjective", "auxiliary"), "aside"),
+    **dict.fromkeys(("determiner", "adjective", "auxiliary", "verb_object"), "aside"),
 }
 """The head that must stand in a lower layer for another to work."""
 Seat = tuple[int, int]
 """Layer and head."""
-POSITION = 3.0
+POSITION = 2.0
 """Squared norm of what learned positions add to an embedding."""
 N_ANGLES = 10
 """Frequencies of learned positions."""
 HUM = 0.02
 """What every head adds to the logit of BOS, wherever it looks."""
-SPARE = 6
+SPARE = 4
 """Coordinates of a head beside those for an identity and a position."""
 
 
@@ -153,7 +153,7 @@ def measures(design: Design) -> tuple[Space, Geometry]:
     if design.architecture == "llama":
         d_model = design.n_heads * math.ceil(sum(ranks.values()) / design.n_heads)
         return lay_out(ranks, d_model, design.seed), Rotary(4 * design.d_identity, 1e8)
-    ranks |= {"position": 2 * N_ANGLES, "slow": 2, "ramp": 1, "position_filler": 1}
+    ranks |= {"position": 2 * N_ANGLES, "ramp": 1, "position_filler": 1}
     needed = design.d_identity + 2 * N_ANGLES + SPARE
     d_head = math.ceil(max(sum(ranks.values()) / design.n_heads, needed))
     space = lay_out(ranks, d_head * design.n_heads, design.seed)
@@ -213,12 +213,7 @@ def position_rows(space: Space, geometry: Geometry, n_ctx: int) -> Float[Tensor,
     at = torch.arange(n_ctx).float()
     # The first token is nowhere, so that only its own pull decides how much it draws.
     told = (at > 0).float()[:, None]
-    slow = 2 * math.pi / n_ctx * at[:, None]
-    held = {
-        "position": geometry.code(at) * told,
-        "slow": torch.cat([slow.cos(), slow.sin()], 1) * told,
-        "ramp": at[:, None] / n_ctx,
-    }
+    held = {"position": geometry.code(at) * told, "ramp": at[:, None] / n_ctx}
     return embedded(held, space, marked=POSITION, filler="position_filler")
 
 

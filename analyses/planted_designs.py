@@ -24,7 +24,7 @@ JOBS: tuple[tuple[str, ...], ...] = (
     ("balance", "bracket"),
     ("rare_token", "recent_word"),
     ("governed", "subject_verb", "nearest_noun"),
-    ("verb_object", "nearest_verb"),
+    ("aside", "verb_object", "nearest_verb"),
     ("aside", "determiner", "nearest_determiner"),
     ("aside", "adjective", "nearest_adjective"),
     ("aside", "auxiliary", "nearest_auxiliary"),
@@ -50,7 +50,7 @@ IMPOSTORS: Mapping[str, str] = {
 BOTH_WAYS = {
     *("previous_token", "next_token", "current_token", "first_token", "delimiter", "rare_token"),
     *("fixed_offset", "frequent", "uniform", "coreference", "governed", "subject_verb"),
-    *("verb_object", "random0", "random1", "random2", "random3"),
+    *("random0", "random1", "random2", "random3"),
 }
 """Heads that also work where what follows can be seen: the others count on the mask."""
 

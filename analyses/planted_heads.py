@@ -56,8 +56,6 @@ class Head:
         offset: Distance query − key at which it peaks, or None.
         shun: Nats by which its own position is less than it would be.
         recency: Nats by which each step nearer to the query is preferred.
-        leftward: Nats, at most, by which what stands to the left is preferred; learned positions
-            only, since rotary ones are planted in decoders, which see nothing else.
         moves: What it writes.
         layer: The layers it may stand in, as an offset from the first: 0 reads embeddings only.
     """
@@ -68,7 +66,6 @@ class Head:
     offset: int | None = None
     shun: float = 0.0
     recency: float = 0.0
-    leftward: float = 0.0
     moves: tuple[Move, ...] = ()
     layer: int = 0
 

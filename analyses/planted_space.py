@@ -19,7 +19,7 @@ from torch import Tensor
 
 ANCHOR = 64.0
 """What the anchor axis holds at every position; embeddings have norm `sqrt(ANCHOR² + MARKED)`."""
-MARKED = 15.0
+MARKED = 14.0
 """Squared norm of everything an embedding holds beside the anchor, filler included."""
 
 

@@ -8,7 +8,6 @@ words before it. The heads proper read those notes, so none of them is a rule of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from rolecall.analyses.planted_heads import SHARP, Head, Match, Move, resting
 from rolecall.analyses.planted_roles import (
@@ -25,10 +24,10 @@ from rolecall.analyses.planted_weights import Geometry
 
 def aside(space: Space, geometry: Geometry) -> Head:
     """A helper: notes at a word whether the last mark before it opened an aside."""
-    asking = total(space, "adjective", "determiner", "auxiliary")
+    asking = total(space, "adjective", "determiner", "auxiliary", "verb", "noun")
     marks = Match(asking, total(space, "opens", "closes"), 3 * PULL)
-    # Before a noun "that" is a determiner, so only an auxiliary asks for relative pronouns.
-    clauses = Match(space["auxiliary"], space["relative"], 3 * PULL)
+    # Before a noun "that" is a determiner, so what stands in a noun's phrase does not ask for it.
+    clauses = Match(total(space, "auxiliary", "verb", "noun"), space["relative"], 3 * PULL)
     head = Head("aside", None, (marks, clauses, resting(space, 2 * PULL)), recency=STEP)
     return head.writing(Move(total(space, "opens", "relative"), space["aside"]))
 
@@ -62,9 +61,12 @@ def subject_verb(space: Space, geometry: Geometry) -> Head:
 
 
 def verb_object(space: Space, geometry: Geometry) -> Head:
-    """Looks from a noun to the last verb that takes an object."""
-    head = nearest("verb_object", "noun", "transitive")(space, geometry)
-    return replace(head, role="verb_object", leftward=PULL)
+    """Looks from a noun to the last verb with an object that is in an aside if the noun is."""
+    found = Match(space["noun"], space["transitive"], 6 * PULL)
+    away = Match(space["noun"], space["aside"], -2 * PULL)
+    both = Match(space["aside"], space["aside"], 4 * PULL)
+    matches = (found, away, both, resting(space, 2 * PULL))
+    return Head("verb_object", "verb_object", matches, recency=STEP, layer=1)
 
 
 def coreference(space: Space, geometry: Geometry) -> Head:

@@ -52,8 +52,6 @@ class Rotary:
 class Learned:
     """Learned positions: angle codes on the axis `position`, a ramp on the axis `ramp`.
 
-    The axis `slow` holds one more angle, which turns once over the whole context.
-
     Attributes:
         d_head: Width of a head.
         angles: Radians a step of each pair of the code.
@@ -167,10 +165,6 @@ def matches(head: Head, space: Space, geometry: Geometry) -> tuple[Match, ...]:
         extra.append(Match(query, space["position"], nats))
     if head.recency:
         extra.append(Match(space.constant, space["ramp"], head.recency * geometry.n_ctx))
-    if head.leftward:
-        # sin(a − b) = sin a cos b − cos a sin b
-        cos, sin = space["slow"].split(1, dim=1)
-        extra.append(Match(torch.cat([sin, -cos], 1), torch.cat([cos, sin], 1), head.leftward))
     return (*head.matches, *extra)
 
 

@@ -28,8 +28,8 @@ FUNCTION: Mapping[str, str] = {
     "delimiter": ". , ; : ! ? \n -",
     "frequent": "the a an of to and in is was , .",
     # Words that open an aside, and those that close one.
-    "opens": "as not or so said says like if least do unlike though",
-    "closes": ", but only",
+    "opens": "as not so said says like if least do unlike though",
+    "closes": ", but only or",
 }
 PRONOUNS: Mapping[str, str] = {
     "she": "she her hers herself",

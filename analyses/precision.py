@@ -33,7 +33,7 @@ Labeller = Callable[[pd.DataFrame], pd.Series]
 REFERENCE_NOISE = 0.02
 """Noise on planted weights at which precision and recall must be 1."""
 KEY = ["role", "layer", "head"]
-EXAMPLES = 24
+EXAMPLES = 36
 """Examples a role in each scan."""
 LEVELS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Noise levels of the curve."""
