@@ -39,7 +39,7 @@ def conditioned(
         rows = pd.DataFrame(heads, columns=HEAD).assign(role=role, conditioned=values)
         found.append(rows)
     if not found:
-        return pd.DataFrame({"role": [], "layer": [], "head": [], "conditioned": []})
+        return judged.head(0)[["role", *HEAD, "conditioned"]]
     return pd.concat(found).groupby(["role", *HEAD], as_index=False)["conditioned"].min()
 
 

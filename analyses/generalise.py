@@ -17,7 +17,7 @@ from rolecall.analyses.evidence import Evidence, EvidenceWriter, open_evidence
 from rolecall.analyses.judge import LABELS
 from rolecall.analyses.manifest import describe, digest, model_digest
 from rolecall.analyses.models import Model
-from rolecall.analyses.scan import batches, read_batch
+from rolecall.analyses.scan import batches, read_batch, tokens_a_batch
 from rolecall.analyses.score_table import Settings, score_role
 from rolecall.analyses.tables import replace_file
 from rolecall.probes.base import Crafted, Probe
@@ -85,7 +85,7 @@ def generalise(
             evidence,
             probe,
             group_size=model.n_heads // model.n_kv_heads,
-            settings=Settings(n_permutations=0, seed=blind.seed),
+            settings=Settings(n_permutations=99, seed=blind.seed),
         ).rows
         rows = rows.drop(columns="role").rename(columns={"score": "accuracy"})
         found = heads[["role", "layer", "head", "tier"]].merge(rows, on=["layer", "head"])
@@ -115,7 +115,7 @@ def _gathered(
     facts = {"role": probe.name, "score_kind": probe.score_kind, "fingerprint": fingerprint}
     done = 0
     with EvidenceWriter(path, heads, facts) as writer:
-        for batch in batches(data.examples):
+        for batch in batches(data.examples, tokens_a_batch(model)):
             writer.append(read_batch(model, probe.score_kind, batch, heads))
             done += len(batch)
             if progress is not None:

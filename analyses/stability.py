@@ -84,6 +84,8 @@ def stability(
 ) -> Stability:
     """How often each label and pattern of `judged` comes back."""
     roles = [role for role in judged["role"].unique() if role in evidence]
+    if not roles:
+        return Stability(judged.head(0)[["role", *HEAD, "stability"]], {})
     heads = list(
         judged[HEAD].drop_duplicates().sort_values(HEAD).itertuples(index=False, name=None)
     )
@@ -97,8 +99,10 @@ def stability(
     now = _grid(judged.assign(value=judged["pattern"]), roles, place, False).astype(bool)
     found = _summary(roles, heads, draws, order, labels(now[:, None], order)[0])
     # A pattern that does not hold has no stability: it must not bar looser thresholds either.
-    held = judged.loc[judged["pattern"], ["role", *HEAD]]
-    return Stability(found.rows.merge(held, on=["role", *HEAD]), found.jaccard)
+    held = pd.MultiIndex.from_frame(judged.loc[judged["pattern"], ["role", *HEAD]])
+    kept = pd.MultiIndex.from_frame(found.rows[["role", *HEAD]]).isin(held)
+    types = judged[["role", *HEAD]].dtypes.to_dict()
+    return Stability(found.rows[kept].astype(types), found.jaccard)
 
 
 def labels(

@@ -187,6 +187,23 @@ def test_without_evidence_labels_stand_but_their_stability_is_not_decided(tmp_pa
     assert np.isnan(found.verdicts.set_index("role").loc["induction", "stability"])
 
 
+def test_without_any_evidence_labels_stand(tmp_path):
+    folder = make_run(tmp_path, LOOKS)
+    for file in (folder / "evidence").iterdir():
+        file.unlink()
+    found = verdict(folder, n_resamples=100)
+    assert label(found, (1, 2))[0] == "induction"
+    assert dict(found.jaccard) == {}
+
+
+def test_a_run_in_which_no_head_does_anything_has_no_label(tmp_path):
+    found = verdict(make_run(tmp_path, {"induction": {}, "previous_token": {}}), n_resamples=100)
+    assert (found.heads["label"] == NO_LABEL).all()
+    assert found.verdicts.empty
+    assert len(found.near_misses) == 8
+    assert len(read_table(tmp_path, "verdicts")) == 0
+
+
 def test_too_few_templates_decide_nothing(tmp_path):
     found = verdict(make_run(tmp_path, LOOKS, n_templates=3), n_resamples=100)
     assert any("3 templates, an interval needs 4" in note for note in found.notes)
