@@ -1,0 +1,270 @@
+"""The report page: true sentences, nothing that can break it, no network, the same bytes."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from rolecall.reports.attention_view import (
+    AttentionView,
+    Seen,
+    attention_arcs,
+    attention_matrix,
+    marked_words,
+    summary,
+    window,
+)
+from rolecall.reports.matters import headline, role_stories
+from rolecall.reports.page import linked, report_html, report_markdown
+from rolecall.reports.report_command import report
+from rolecall.reports.reproduce import commands
+from rolecall.reports.run import NO_LABEL, Run, labels_of, read_run
+from tests.run_folders import manifest, write_run
+
+NASTY = '</script><img src=x onerror="alert(1)">'
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = write_run(tmp_path_factory.mktemp("run"))
+    store_sample(folder, "coreference", "L4H2")
+    return read_run(folder)
+
+
+@pytest.fixture(scope="module")
+def page(run: Run) -> str:
+    return report_html(run)
+
+
+def store_sample(folder: Path, role: str, head: str, tokens: tuple[str, ...] = ()) -> None:
+    """Nothing; keeps one example of a head."""
+    tokens = tokens or ("<s>", " Mary", " saw", " Tom", " and", " she", " left")
+    n = len(tokens)
+    rows = [[0.1] * q + [1 - 0.1 * q] for q in range(n)]
+    example = {"head": head, "caption": "on a typical example", "tokens": tokens, "pattern": rows}
+    links = {"query": [n - 2], "target": [1], "rivals": [[3]]}
+    writes = {"raises": [" her", " she"], "lowers": [" it"]}
+    (folder / "attention").mkdir(exist_ok=True)
+    text = json.dumps({"role": role, "examples": [{**example, **links, **writes}]})
+    (folder / "attention" / f"{role}.json").write_text(text, encoding="utf-8")
+
+
+def data_of(page: str) -> dict:
+    """What the page's script reads, as strict JSON."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found is not None
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no JSON")
+
+    return json.loads(found[1], parse_constant=refuse)
+
+
+def said(page: str) -> str:
+    """The page's text."""
+    body = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.S)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def test_which_heads_do_coreference_and_does_it_matter(run: Run, page: str) -> None:
+    (story,) = [s for s in role_stories(run) if s.role == "coreference"]
+    verdicts = run.tables["verdicts"].query("role == 'coreference'")
+    names = {f"L{layer}H{head}" for layer, head in verdicts[["layer", "head"]].to_numpy()}
+    assert set(story.tiers) == names
+    best = max(story.heads, key=lambda head: head["total"])
+    assert story.verdict == "yes"
+    assert f"removing {best['name']} lowers the logit difference on coreference" in story.sentence
+    assert f"{best['total']:.2f}" in story.sentence
+    first = page.index(">Which heads do what, and does it matter?<")
+    assert first < page.index('href="#role-coreference">coreference</a>') < page.index(">Atlas</h2>")
+
+
+def test_the_headline_counts_heads(run: Run) -> None:
+    heads = labels_of(run)
+    named = int((heads["label"] != NO_LABEL).sum())
+    assert headline(run)[0] == f"{named} of 40 heads have a clean label; {40 - named} have none."
+
+
+def test_a_role_without_heads_says_so_and_names_the_nearest(run: Run) -> None:
+    without = [s for s in role_stories(run) if not s.heads]
+    assert without
+    for story in without:
+        assert story.verdict == "no head"
+        rows = run.tables["scores"].query(f"role == '{story.role}'")
+        best = rows.sort_values("score").iloc[-1]
+        assert f"L{best['layer']}H{best['head']}, score {best['score']:.2f}" in story.sentence
+
+
+def test_a_role_without_a_task_is_not_tested(run: Run) -> None:
+    (story,) = [s for s in role_stories(run) if s.role == "previous_token"]
+    assert story.verdict == "not tested"
+    assert "no behaviour hangs on it alone" in story.sentence
+
+
+def test_every_head_role_and_reason_is_there(run: Run, page: str) -> None:
+    data = data_of(page)
+    assert len(data["layer"]) == 40
+    scores = run.tables["scores"].query("role == 'bracket' and layer == 3 and head == 5")
+    at = next(i for i in range(40) if (data["layer"][i], data["head"][i]) == (3, 5))
+    assert data["scores"]["bracket"]["score"][at] == pytest.approx(scores["score"].item(), abs=5e-4)
+    assert sum(map(len, data["reasons"].values())) == len(run.tables["verdicts"])
+    effects = run.tables["effects"].query(
+        "task == 'coreference' and layer == 3 and head == 5 and ablation == 'mean'"
+    )
+    effect = data["effects"]["coreference"]["total"][at]
+    assert effect == pytest.approx(effects["total"].item(), abs=5e-4)
+    assert data["writes"]["L4H2"][2] == [" her", " she"]
+
+
+def test_the_page_needs_no_network(page: str) -> None:
+    page = page.replace("http://www.w3.org/2000/svg", "")
+    assert "http:" not in page
+    assert "https:" not in page
+    assert not re.search(r'<(script|link|img|iframe)[^>]*(src|href)="(?!data:)', page)
+    assert "default-src 'none'" in page
+
+
+def test_text_from_outside_cannot_break_the_page(tmp_path: Path) -> None:
+    write_run(tmp_path, name=NASTY)
+    store_sample(tmp_path, "coreference", "L4H2", ("<s>", NASTY, " it", "</p>", " q", " r", " s"))
+    whole = manifest((5, 8), NASTY)
+    whole["roles"]["induction"] |= {"definition": NASTY, "source": NASTY, "dropped": {NASTY: 3}}
+    (tmp_path / "manifest.json").write_text(json.dumps(whole), encoding="utf-8")
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet").assign(reasons=NASTY)
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
+    page = report_html(read_run(tmp_path))
+    assert page.count("</script>") == 2
+    assert "<img" not in page
+    assert NASTY in said(page)
+    reasons = data_of(page)["reasons"].values()
+    assert {why for held in reasons for _, _, why in held} == {NASTY}
+
+
+def test_a_head_name_becomes_a_link_and_nothing_else_does() -> None:
+    made = str(linked("L1H2 <b> xL3H4 L5H60", {"L1H2": "A"}))
+    assert made.count("<a ") == 2
+    assert 'href="#L1H2">L1H2 <span class="tier">A</span>' in made
+    assert "&lt;b&gt; xL3H4" in made
+
+
+@pytest.mark.parametrize(
+    ("tables", "lacks"),
+    [
+        (("scores",), "effects (rolecall ablate)"),
+        (("scores", "manifest"), "heads (rolecall verdict)"),
+        (("scores", "effects", "manifest"), "weights (rolecall weights)"),
+        (("scores", "verdicts", "heads", "manifest"), "effects (rolecall ablate)"),
+        (("effects", "manifest"), "scores (rolecall scan)"),
+    ],
+)
+def test_partial_runs_report_what_is_there(
+    tmp_path: Path, tables: tuple[str, ...], lacks: str
+) -> None:
+    run = read_run(write_run(tmp_path, tables=tables))
+    text = said(report_html(run))
+    listed = text[text.index("Not in this run:") :].replace(" ( ", " (").replace(" )", ")")
+    assert lacks in listed
+    markdown = report_markdown(run)
+    assert "Not in this run:" in markdown
+    if "scores" in tables:
+        assert "coreference" in text
+    if "heads" not in tables and "scores" in tables:
+        assert "No verdicts were worked out in this run" in text
+
+
+def test_the_same_run_gives_the_same_bytes(run: Run, page: str) -> None:
+    assert report_html(read_run(run.folder)) == page
+
+
+def test_a_thousand_heads_stay_small(tmp_path: Path) -> None:
+    page = report_html(read_run(write_run(tmp_path, (32, 32))))
+    assert len(page.encode()) < 5e6
+    assert len(data_of(page)["layer"]) == 1024
+
+
+def test_markdown_says_the_same(run: Run) -> None:
+    text = report_markdown(run)
+    for story in role_stories(run):
+        assert f"| {story.title} | {story.verdict} | {story.sentence} |" in text
+    assert "rolecall report RUN" in text
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("| coreference")}
+    assert widths == {4}
+
+
+def test_the_commands_make_the_run_again(run: Run, tmp_path: Path) -> None:
+    assert commands(run)[0] == "rolecall scan drawn-model -n 96 --seed 0 --out RUN"
+    spaced = Run(tmp_path, manifest((5, 8), "my model"), {"scores": run.tables["scores"]})
+    assert commands(spaced)[0].startswith("rolecall scan 'my model' ")
+
+
+def test_the_command_writes_the_page_and_the_figures(tmp_path: Path) -> None:
+    write_run(tmp_path, tables=("scores", "manifest"))
+    done = CliRunner().invoke(report, [str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "report.html").is_file()
+    assert (tmp_path / "figures" / "atlas.pdf").is_file()
+    assert "no effects: `rolecall ablate` would add it" in done.output
+    done = CliRunner().invoke(report, [str(tmp_path), "--format", "md", "--no-figures"])
+    assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("# drawn-model")
+
+
+def seen(n: int = 7) -> Seen:
+    """A head that looks back from the last token, mostly at the second."""
+    rows = tuple(tuple([1.0] + [0.0] * q) for q in range(n - 1))
+    last = (0.1, 0.8, *[0.0] * (n - 4), 0.06, 0.04)
+    tokens = tuple(f" t{i}" for i in range(n))
+    return Seen("L1H3", tokens, (*rows, last), query=(n - 1,), target=(1,), rivals=((n - 2,),))
+
+
+def test_arcs_tell_every_number_on_hover() -> None:
+    drawn = attention_arcs(seen())
+    assert "0.800 to ‘t1’ right key" in drawn
+    assert "0.060 to ‘t5’ rival" in drawn
+    assert drawn.count("<path") == 4
+    assert summary(seen()).startswith("L1H3 from ‘t6’: 0.80 to ‘t1’ (right key), 0.10 to ‘t0’")
+
+
+def test_a_matrix_has_a_cell_for_all_that_can_be_seen() -> None:
+    assert attention_matrix(seen()).count("<rect") == 6 + 4
+
+
+def test_long_text_is_cut_to_a_window_round_the_link() -> None:
+    long = seen(300)
+    shown = window(long)
+    assert len(shown) == 40
+    assert {0, 1, 298, 299} <= set(shown)
+    assert " … " in marked_words(long)
+    for drawn in (attention_arcs(long), attention_matrix(long)):
+        assert len(drawn) < 60_000
+        assert drawn.count("<text") <= 80
+
+
+def test_marks_name_query_key_and_rivals() -> None:
+    words = marked_words(seen())
+    assert '<mark class="target"' in words
+    assert '<mark class="query"' in words
+    assert '<mark class="rival"' in words
+    assert "right key" in words
+
+
+def test_tokens_are_escaped_everywhere() -> None:
+    bad = Seen("L0H0", (NASTY, "b"), ((1.0,), (0.5, 0.5)), query=(1,), target=(0,))
+    for drawn in (attention_arcs(bad), attention_matrix(bad), marked_words(bad)):
+        assert "<img" not in drawn
+        assert "</script>" not in drawn
+    shown = AttentionView(bad)._repr_html_()
+    assert shown.startswith("<figure>")
+    assert "<img" not in shown
+
+
+def test_stored_attention_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 tokens, but 1 rows"):
+        Seen.of({"head": "L0H0", "tokens": ["a", "b"], "pattern": [[1.0]]})
+    with pytest.raises(ValueError, match="no stored attention"):
+        Seen.of({"tokens": ["a"]})

@@ -1,0 +1,150 @@
+"""`rolecall table` and `rolecall head`: what a reader takes from a run by the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from rolecall.reports.dossier import dossier
+from rolecall.reports.head_command import head
+from rolecall.reports.run import read_run
+from rolecall.reports.table_command import labelled_heads, table
+from rolecall.reports.table_text import as_latex, as_markdown, escaped
+from tests.run_folders import write_run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("run"))
+
+
+def said(command, *arguments: object) -> str:  # type: ignore[no-untyped-def]
+    done = CliRunner().invoke(command, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output or done.exception
+    return done.output
+
+
+@pytest.mark.parametrize("name", ["scores", "effects", "weights", "verdicts", "heads"])
+def test_csv_gives_every_row_in_full(folder: Path, name: str) -> None:
+    rows = read_run(folder).tables[name]
+    read = pd.read_csv(io.StringIO(said(table, folder, name, "--csv")))
+    assert len(read) == len(rows)
+    for column in ("score", "total", "ov_copying"):
+        if column in rows:
+            assert read[column].to_numpy() == pytest.approx(rows[column].to_numpy(), nan_ok=True)
+
+
+def test_labelled_heads_are_the_labelled_ones(folder: Path) -> None:
+    run = read_run(folder)
+    rows = labelled_heads(run)
+    heads = run.tables["heads"].query("label != 'no clean label'")
+    names = {f"L{layer}H{number}" for layer, number in heads[["layer", "head"]].to_numpy()}
+    assert set(rows["head"]) == names
+    assert list(rows) == ["head", "role", "tier", "score", "margin", "effect", "direct"]
+
+
+def test_latex_is_whole_and_escaped(folder: Path) -> None:
+    text = said(table, folder, "labelled", "--latex")
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
+    assert len(body) == len(labelled_heads(read_run(folder)))
+    assert all(line.count("&") == 6 and line.endswith(r"\\") for line in body)
+    assert escaped(r"a_b & 5% {x} \y") == r"a\_b \& 5\% \{x\} \textbackslash{}y"
+    one = as_latex(pd.DataFrame({"a_b": ["x&y"], "n": [0.25]}))
+    assert r"a b & n \\" in one
+    assert r"x\&y & 0.250 \\" in one
+
+
+def test_markdown_escapes_its_bars() -> None:
+    text = as_markdown(pd.DataFrame({"a": ["x|y", None], "n": [1.0, float("nan")]}))
+    assert text.splitlines() == [
+        "| a | n |",
+        "| --- | ---: |",
+        "| x\\|y | 1.000 |",
+        "|  |  |",
+    ]
+
+
+def test_a_wide_table_is_not_folded(folder: Path) -> None:
+    lines = said(table, folder, "scores").splitlines()
+    assert len(lines) == 1 + len(read_run(folder).tables["scores"])
+    assert "margin_low" in lines[0]
+
+
+def test_one_role_alone(folder: Path) -> None:
+    text = said(table, folder, "scores", "--csv", "--role", "bracket")
+    assert set(pd.read_csv(io.StringIO(text))["role"]) == {"bracket"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nothing",), "it has composition, effects, heads"),
+        (("scores", "--role", "nobody"), "no row of role 'nobody'; there are adjective"),
+        (("weights", "--role", "bracket"), "has no roles"),
+    ],
+)
+def test_mistakes_are_answered(folder: Path, arguments: tuple[str, ...], says: str) -> None:
+    done = CliRunner().invoke(table, [str(folder), *arguments])
+    assert isinstance(done.exception, ValueError)
+    assert says in str(done.exception)
+
+
+def test_without_verdicts_there_are_no_labelled_heads(tmp_path: Path) -> None:
+    write_run(tmp_path, tables=("scores",))
+    done = CliRunner().invoke(table, [str(tmp_path), "labelled"])
+    assert "run `rolecall verdict` first" in str(done.exception)
+
+
+def test_a_dossier_holds_what_the_tables_say(folder: Path) -> None:
+    run = read_run(folder)
+    facts = dossier(run, (1, 3))
+    assert facts.name == "L1H3"
+    held = run.tables["verdicts"].query("layer == 1 and head == 3")
+    assert {role for role, _, _ in facts.reasons} == set(held["role"])
+    assert len(facts.scores) == run.tables["scores"]["role"].nunique()
+    assert {row["role"] for row in facts.scores if row["sure"]} == set(held["role"])
+    effects = run.tables["effects"].query("layer == 1 and head == 3 and ablation == 'mean'")
+    totals = [abs(row["total"]) for row in facts.effects]
+    assert (
+        totals
+        == sorted(totals, reverse=True)
+        == pytest.approx(sorted(effects["total"].abs(), reverse=True))
+    )
+    edges = run.tables["composition"].query("layer == 1 and head == 3")
+    assert len(facts.fed_by) == min(len(edges), 6)
+
+
+def test_the_terminal_tells_all_of_a_head(folder: Path) -> None:
+    text = said(head, folder, "l1h3")
+    for part in ("L1H3", "Where it looks", "What breaks without it", "Weights", "previous_token"):
+        assert part in text
+    assert "missing: examples of this head (rolecall head RUN L1H3 --model MODEL)" in text
+
+
+def test_a_head_has_a_page(folder: Path, tmp_path: Path) -> None:
+    store(folder, "L1H3", "</p><script>")
+    said(head, folder, "L1H3", "--html", tmp_path / "head.html")
+    page = (tmp_path / "head.html").read_text(encoding="utf-8")
+    assert "<h1>L1H3</h1>" in page
+    assert "<script" not in page
+    assert "previous token" in page
+    assert "What breaks without it" in page
+
+
+def test_partial_runs_have_dossiers_too(tmp_path: Path) -> None:
+    text = said(head, write_run(tmp_path, tables=("scores",)), "L0H0")
+    assert "missing: effects (rolecall ablate)" in text
+
+
+def store(folder: Path, name: str, token: str) -> None:
+    example = {"head": name, "caption": "on it", "tokens": [token, " b"], "query": [1]}
+    more = {"pattern": [[1.0], [0.5, 0.5]], "target": [0], "rivals": [], "raises": [token]}
+    (folder / "attention").mkdir(exist_ok=True)
+    text = json.dumps({"examples": [{**example, **more, "lowers": []}]})
+    (folder / "attention" / "previous_token.json").write_text(text, encoding="utf-8")
