@@ -1,22 +1,55 @@
-"""`rolecall check`: prove on this model that what is hooked is what is meant."""
+"""`rolecall check`: prove that what is hooked is what is meant; precision on planted models."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from rolecall.reports.model_options import model_options, open_model
 
+PLANTED_COLUMNS = {
+    "role": "role",
+    "heads": "planted",
+    "found": "found",
+    "recall": "recall",
+    "precision": "precision",
+    "impostors": "impostors",
+    "impostors_labelled": "labelled",
+    "random_heads": "random heads",
+    "random_labels": "labelled",
+}
+"""What the terminal shows of the table of precision; the files hold all of it."""
+
 
 @click.command()
 @model_options
+@click.option("--planted", is_flag=True, help="Instead: precision and recall on planted models.")
+@click.option("--models", default=30, show_default=True, help="With --planted: how many of them.")
+@click.option("--random", "n_random", default=20, show_default=True, help="And of random weights.")
+@click.option("--curve", is_flag=True, help="With --planted: recall against noise too (slow).")
+@click.option("--seed", default=0, show_default=True, help="With --planted: of all models.")
+@click.option("--out", type=click.Path(path_type=Path), help="[rolecall-out/planted]")
 @click.pass_context
 def check(ctx: click.Context, **options: Any) -> None:
     """Prove on MODEL that patterns, heads and ablations are what they are taken for.
 
     Each line is a property with what was measured and the limit. Exit code 1 if one fails.
+
+    With --planted, no MODEL is needed: heads set by construction are scanned and labelled, beside
+    impostors and models of random weights, and the table of precision and recall is written.
     """
+    own = {name: options.pop(name) for name in ("models", "n_random", "curve", "seed", "out")}
+    if options.pop("planted"):
+        if options["model"]:
+            raise ValueError("--planted brings its own models; leave MODEL out")
+        _planted(**own)
+        return
+    ctx.exit(0 if _check(options) else 1)
+
+
+def _check(options: dict[str, Any]) -> bool:
     from rich.console import Console
     from rich.table import Table
 
@@ -32,4 +65,29 @@ def check(ctx: click.Context, **options: Any) -> None:
         limit = "–" if finding.limit is None else f"{finding.limit:.2g}"
         table.add_row(mark, finding.name, measured, limit, finding.detail)
     Console().print(table)
-    ctx.exit(0 if all(finding.ok for finding in findings) else 1)
+    return all(finding.ok for finding in findings)
+
+
+def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | None) -> None:
+    import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    from rolecall.analyses.planted_command import write_planted
+    from rolecall.reports.precision_figure import recall_curve
+
+    folder = out or Path("rolecall-out") / "planted"
+    console = Console()
+    console.print(f"{models} planted and {n_random} random models; some minutes …", style="dim")
+    report = write_planted(folder, n_planted=models, n_random=n_random, seed=seed, curve=curve)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    shown = report[[name for name in PLANTED_COLUMNS if name in report.columns]]
+    for name in shown.columns:
+        table.add_column(PLANTED_COLUMNS[str(name)], no_wrap=name == "role")
+    for row in shown.itertuples(index=False):
+        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row]
+        table.add_row(*("–" if cell in ("nan", "None", "<NA>") else cell for cell in cells))
+    console.print(table)
+    if curve:
+        recall_curve(pd.read_csv(folder / "planted_noise.csv"), save=folder / "planted_noise")
+    console.print(f"Written to {folder}/", highlight=False)
