@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rolecall.probes.aligner import (
-    WORD,
-    Aligner,
-    describe,
-    id_aligner,
-    make_aligner,
-    ordinary_ids,
-)
+from rolecall.probes.aligner import WORD, Aligner, describe, id_aligner
 from rolecall.probes.toy import toy_aligner
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -79,15 +72,14 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def aligner_of(kind: str, *, causal: bool = True, bos: bool = True) -> Aligner:
-    tokenizer = KINDS[kind]
-    return make_aligner(
-        tokenizer,
-        d_vocab=len(tokenizer),
-        causal=causal,
-        bos=0 if bos else None,
-        eos=None if causal else 1,
-        max_length=512,
-    )
+    return reading(KINDS[kind], causal=causal, bos=bos)
+
+
+def reading(
+    tokenizer: PreTrainedTokenizerFast, *, causal: bool = True, bos: bool = True
+) -> Aligner:
+    first, last = 0 if bos else None, None if causal else 1
+    return Aligner(tokenizer, len(tokenizer), causal, first, last, 512, ordinary=())
 
 
 def spelled_at(aligner: Aligner, text: str, word: str, start: int = 0) -> str:
@@ -143,9 +135,7 @@ def test_words_that_share_a_token_count_as_one():
     vocabulary = {"<s>": 0, "</s>": 1, "<unk>": 2, "a": 3, "),": 4, "b": 5}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    aligner = make_aligner(
-        wrapped(tokenizer), d_vocab=6, causal=True, bos=None, eos=None, max_length=9
-    )
+    aligner = reading(wrapped(tokenizer), bos=False)
     encoded = aligner.encode("a ), b")
     assert aligner.words(encoded) == ((0,), (1,), (2,))
     assert [word for word, _ in aligner.spelled(encoded)] == ["a", "),", "b"]
@@ -220,20 +210,6 @@ def test_c42_an_id_outside_the_vocabulary_is_named(wrong):
         id_aligner(512).frame((1, wrong, 403))
 
 
-def test_ordinary_ids_are_no_special_byte_or_sign():
-    for kind, tokenizer in KINDS.items():
-        ordinary = ordinary_ids(tokenizer, len(tokenizer))
-        tokens = tokenizer.convert_ids_to_tokens(list(ordinary))
-        assert ordinary, kind
-        assert not set(ordinary) & set(tokenizer.all_special_ids)
-        assert not any(token.startswith("<0x") for token in tokens)
-        assert all(any(letter in LETTERS for letter in token) for token in tokens)
-
-
-def test_ordinary_ids_stop_where_the_embeddings_do():
-    assert max(ordinary_ids(KINDS["bytes"], 50)) < 50
-
-
 def test_an_unknown_word_is_marked():
     encoded = toy_aligner().encode("the xyzzy king")
     assert encoded.unknown == (2,)
@@ -245,17 +221,7 @@ def test_an_id_aligner_reads_no_text():
         id_aligner(9).encode("a")
 
 
-def test_a_slow_tokenizer_is_refused():
-    with pytest.raises(ValueError, match="not a fast tokenizer"):
-        make_aligner(object(), d_vocab=9, causal=True, bos=None, max_length=9)
-
-
 def test_the_tokenizer_hash_is_of_the_content():
     same, other = byte_level(), byte_level(prefix=True)
-    hashes = [
-        describe(make_aligner(t, d_vocab=len(t), causal=True, bos=0, max_length=9))[
-            "tokenizer_hash"
-        ]
-        for t in (byte_level(), same, other)
-    ]
+    hashes = [describe(reading(t))["tokenizer_hash"] for t in (byte_level(), same, other)]
     assert hashes[0] == hashes[1] != hashes[2]
