@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from rolecall.analyses.judge import HEAD
+from rolecall.analyses.own_task import HEAD
 from rolecall.analyses.tiers import Thresholds
 
 SWEPT = {

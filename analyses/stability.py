@@ -18,7 +18,9 @@ from jaxtyping import Bool, Float, Int
 
 from rolecall.analyses.accounting import best_account
 from rolecall.analyses.evidence import Evidence
-from rolecall.analyses.judge import HEAD, ranked, rule_columns
+from rolecall.analyses.judge import rule_columns
+from rolecall.analyses.labels import ranked
+from rolecall.analyses.own_task import HEAD
 from rolecall.analyses.resampling import cluster_weights, resampled_means
 from rolecall.analyses.score_table import Reduced, Settings, reduce_evidence
 from rolecall.analyses.tiers import Thresholds, pattern_holds, tier_of

@@ -17,9 +17,10 @@ import pandas as pd
 from rolecall.analyses.ablate import Settings, ablate
 from rolecall.analyses.generalise import Blind, generalise
 from rolecall.analyses.heads import head_name
-from rolecall.analyses.judge import HEAD, judge
+from rolecall.analyses.judge import judge
 from rolecall.analyses.manifest import describe, model_digest
 from rolecall.analyses.models import Model
+from rolecall.analyses.own_task import HEAD
 from rolecall.analyses.role_tasks import role_tasks
 from rolecall.analyses.scan import scan
 from rolecall.analyses.tables import read_json, read_table
@@ -144,7 +145,10 @@ def _ablated(
     settings = Settings(
         heads=tuple(head_name(head) for head in chosen), seed=seed, kl=False, damage=pace.damage
     )
-    found = ablate(model, able, pace.kinds, settings=settings, out=out, progress=progress)
+    try:
+        found = ablate(model, able, pace.kinds, settings=settings, out=out, progress=progress)
+    except ValueError as error:  # what cannot be ablated can still be described
+        return [*notes, f"no effects, patterns only: {error}"]
     if chosen:
         total = len(scores.drop_duplicates(HEAD))
         notes.append(

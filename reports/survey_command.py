@@ -99,7 +99,17 @@ def table_of_generalisation(rows: Any) -> Table | str:
         return "\nNo head has a syntactic label, so there is nothing to try on the treebank."
     title = f"On {rows['treebank'].iloc[0]}, which the labels never saw"
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    for name in ("role", "relation", "head", "accuracy", "baseline", "margin", "links", ""):
+    for name in (
+        "role",
+        "relation",
+        "head",
+        "accuracy",
+        "modal offset",
+        "baseline",
+        "margin",
+        "links",
+        "",
+    ):
         table.add_column(name, no_wrap=True)
     for row in rows.to_dict("records"):
         table.add_row(
@@ -107,6 +117,7 @@ def table_of_generalisation(rows: Any) -> Table | str:
             row["relation"],
             f"L{row['layer']}H{row['head']} {row['tier']}",
             f"{row['accuracy']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}]",
+            f"{row['offset_accuracy']:.2f} at {row['modal_offset']:+d}",
             f"{row['baseline']:.2f} {row['baseline_name']}",
             f"{row['margin']:+.2f} (at least {row['margin_low']:+.2f})",
             str(row["n_links"]),

@@ -8,7 +8,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from rolecall.analyses.judge import NO_LABEL
+from rolecall.analyses.labels import NO_LABEL
 from rolecall.analyses.verdict import Verdicts
 
 TOP = 3

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from rolecall.reports.cli import main
 from rolecall.reports.survey_command import table_of_generalisation
 from tests.test_tiers import GOOD
 
+SHARED = Path(__file__).parents[2] / "shared" / "data"
 TINY = Pace(4, 4, ("mean",), 2, None, 0, 30)
 
 
@@ -145,3 +147,18 @@ def test_no_treebank_is_one_line(tmp_path, capsys):
         main(["survey", "--out", str(tmp_path / "run"), "--conllu", str(tmp_path / "none")])
     assert stop.value.code == 2
     assert "there is no treebank at" in capsys.readouterr().err
+
+
+@pytest.mark.real
+def test_on_natural_text_a_trained_model_is_held_against_the_modal_offset(tmp_path):
+    model = load_model(str(SHARED / "stories260K"))
+    verdicts = pd.DataFrame(
+        {"role": ["determiner"] * 3, "layer": [0, 2, 4], "head": [0, 3, 7], "tier": ["C"] * 3}
+    )
+    file = SHARED / "ud_ewt" / "en_ewt-ud-dev.conllu"
+    table = generalise(model, verdicts, file, out=tmp_path, blind=Blind(n=60))
+    # Determiners stand right before their noun in about six of ten cases.
+    assert (table["modal_offset"] == -1).all()
+    assert table["offset_accuracy"].between(0.5, 0.8).all()
+    assert table["accuracy"].between(0, 1).all()
+    assert table["n_links"].min() > 60

@@ -6,7 +6,8 @@ import pytest
 
 from rolecall.analyses.equivalence import equivalence_p
 from rolecall.analyses.hierarchy import CONTENT, KIND, OFFSET, SINK, account, level
-from rolecall.analyses.judge import NO_LABEL, Context, head_table, judge, label_heads
+from rolecall.analyses.judge import Context, judge, label_heads
+from rolecall.analyses.labels import NO_LABEL, head_table
 from rolecall.analyses.tiers import NEEDED, PATTERN, TIERS, Thresholds, tier_of
 
 GOOD = {

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from rolecall.analyses.effects import DAMAGE
-from rolecall.analyses.judge import NO_LABEL, near_misses
+from rolecall.analyses.labels import NO_LABEL, near_misses
 from rolecall.analyses.own_task import DAMAGE as NAME_OF_DAMAGE
 from rolecall.analyses.tables import read_table
 from rolecall.analyses.tiers import Thresholds
