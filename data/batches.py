@@ -29,9 +29,9 @@ class Plan:
     """
 
     seed: int = 0
-    steps: int = 5500
+    steps: int = 5000
     warmup: int = 150
-    cooldown: int = 1650
+    cooldown: int = 1500
     repeats: float = 0.4
     length: int = 64
     batch: int = 48

@@ -86,6 +86,7 @@ def train(plan: Plan, out: Path, checkpoints: Path | None = None) -> LlamaForCau
             print(f"{time.monotonic() - began:.0f} s", rows[-1], flush=True)  # noqa: T201
     save(model, tokenizer, out)
     write_sums(out)
+    state.unlink(missing_ok=True)
     return model
 
 
