@@ -15,6 +15,7 @@ from random import Random
 import pandas as pd
 
 from rolecall.analyses.ablate import Settings, ablate
+from rolecall.analyses.attention_sample import store_samples
 from rolecall.analyses.generalise import Blind, generalise
 from rolecall.analyses.heads import head_name
 from rolecall.analyses.judge import judge
@@ -97,6 +98,7 @@ def survey(
     if treebank is not None and not Path(treebank).is_file():
         raise ValueError(f"there is no treebank at {treebank}; name a .conllu file")
     scores = scan(model, n=pace.examples, seed=seed, out=out, progress=progress).scores
+    store_samples(model, scores, out, n=pace.examples, seed=seed)
     if not _has_weights(model, out, seed):
         weights(model, seed=seed, out=out, progress=progress)
     notes = _ablated(model, scores, out=out, pace=pace, seed=seed, progress=progress)

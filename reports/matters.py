@@ -78,18 +78,23 @@ def headline(run: Run) -> tuple[str, ...]:
             f"In {named} of {n} heads attention stands out for some role.",
             "No verdicts were worked out in this run, so none of these is a label yet.",
         )
+    said = f"{named} of {n} heads have a clean label; {n - named} have none."
+    if not named:
+        return (said,)
+    if "effects" not in run.tables:
+        return said, "Whether the model depends on them was not measured: no effects in this run."
     tiers = labels.loc[labels["label"] != NO_LABEL, "tier"].value_counts()
-    sure, shared, quiet = (int(tiers.get(tier, 0)) for tier in "ABC")
-    said = [f"{named} of {n} heads have a clean label; {n - named} have none."]
-    if "effects" in run.tables:
-        said.append(
-            f"For {_count(sure, 'head')} the model depends on the role (tier A), for {shared} "
-            "more on the head but not only for this role (B), "
-            f"and for {quiet} no effect was detected (C)."
-        )
-    else:
-        said.append("Whether the model depends on them was not measured: no effects in this run.")
-    return tuple(said)
+    counted = [f"{tiers[tier]} {words} ({tier})" for tier, words in COUNTED if tiers.get(tier)]
+    *most, last = counted
+    return said, f"Of these, {', '.join(most)}{' and ' * bool(most)}{last}."
+
+
+COUNTED = (
+    ("A", "matter to the model for this role above all"),
+    ("B", "matter, but not only for this role"),
+    ("C", "show the pattern without a detected effect"),
+    ("E", "work against their role"),
+)
 
 
 def _verdicts(run: Run) -> pd.DataFrame:
