@@ -77,10 +77,10 @@ def balance(space: Space, geometry: Geometry) -> Head:
 
 def bracket(space: Space, geometry: Geometry) -> Head:
     """Looks from a closing mark to the last opening mark of its kind that is not nested."""
-    pairs = [Match(space[c], space[o], 12 * PULL) for o, c in zip(OPEN, CLOSE, strict=True)]
-    nested = Match(total(space, *CLOSE), space["depth"], -6 * PULL)
+    pairs = [Match(space[c], space[o], 10 * PULL) for o, c in zip(OPEN, CLOSE, strict=True)]
+    nested = Match(total(space, *CLOSE), space["depth"], -5 * PULL)
     matches = (*pairs, nested, resting(space, 1.5 * PULL))
-    return Head("bracket", "bracket", matches, recency=STEP / 2)
+    return Head("bracket", "bracket", matches, recency=STEP)
 
 
 def duplicate_token(space: Space, geometry: Geometry) -> Head:

@@ -35,7 +35,7 @@ PRONOUNS: Mapping[str, str] = {
     "she": "she her hers herself",
     "he": "he him his himself",
 }
-BRACKETS = ("()", "[]", "{}", "“”", "«»")
+BRACKETS = ("()", "[]")
 
 
 def features(words: Sequence[str]) -> dict[str, Float[Tensor, "word 1"]]:

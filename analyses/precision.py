@@ -30,12 +30,12 @@ from rolecall.analyses.scan import scan
 
 Labeller = Callable[[pd.DataFrame], pd.Series]
 """From rows of the scores table to whether each is a label."""
-REFERENCE_NOISE = 0.02
+REFERENCE_NOISE = 0.01
 """Noise on planted weights at which precision and recall must be 1."""
 KEY = ["role", "layer", "head"]
 EXAMPLES = 36
 """Examples a role in each scan."""
-LEVELS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+LEVELS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 """Noise levels of the curve."""
 
 
