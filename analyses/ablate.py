@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from rolecall.analyses.anatomy import plain_module
 from rolecall.analyses.check import require
 from rolecall.analyses.damage import natural_text
 from rolecall.analyses.direct import straight
@@ -24,14 +25,14 @@ from rolecall.analyses.effects import DAMAGE, effects_table
 from rolecall.analyses.heads import Unit, all_heads, kv_groups, parse_units
 from rolecall.analyses.hooks import evaluating
 from rolecall.analyses.item_batches import require_items
-from rolecall.analyses.item_store import ItemStore, facts_of, read_items
+from rolecall.analyses.item_store import ItemStore, read_items
 from rolecall.analyses.lean import lean
 from rolecall.analyses.manifest import Manifest, check_folder, digest
 from rolecall.analyses.models import Model
 from rolecall.analyses.replacements import Kind, halves, require_kind, value_bias
 from rolecall.analyses.sweep import Order, sweep
 from rolecall.analyses.tables import write_table
-from rolecall.probes.base import Item, Task
+from rolecall.probes.base import Task
 
 Progress = Callable[[str, int, int], None]
 """Called with the task, the (head, item) pairs done and the pairs in all."""
@@ -152,7 +153,7 @@ def ablate(
     check_folder(folder, model)
     manifest = Manifest.of(model, ablation=_described(model, wanted, settings))
     todo = _with_damage(asked, model, settings)
-    with evaluating(_plain(model)):
+    with evaluating(plain_module(model)):
         engine = open_engine(model, rows=settings.rows)
         run = _Run(engine, folder, units, wanted, settings, manifest.model_digest(), progress)
         with lean(engine.parts):
@@ -305,15 +306,3 @@ def _replaced_by(task: Task, kind: Kind) -> str:
 def _n_items(task: Task, kind: Kind) -> int:
     twins = [item for item in task.items if item.twin_token_ids is not None]
     return len(twins) if kind == "resample" else len(task.items)
-
-
-def _plain(model: Model) -> Any:
-    if model.plain is None:
-        raise ValueError(
-            f"{model.name} was given as a TransformerBridge alone, or with processed weights; "
-            "effects need the Hugging Face model itself: give its name, its folder or the module"
-        )
-    return model.plain
-
-
-__all__ = ["DEFAULT_KINDS", "Effects", "Item", "Settings", "Task", "ablate", "facts_of"]

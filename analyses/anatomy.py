@@ -39,17 +39,26 @@ def anatomy(model: Model) -> Anatomy:
     Raises:
         ValueError: There is no plain module, or its parts are nowhere to be found.
     """
-    whole: Any = model.plain
-    if whole is None:
-        raise ValueError(
-            f"{model.name} was given as a TransformerBridge alone, or with processed weights; "
-            "effects need the Hugging Face model itself: give its name, its folder or the module"
-        )
+    whole = plain_module(model)
     blocks = _blocks(whole, model)
     projection, attention = {}, {}
     for layer in model.pattern_layers:
         projection[layer], attention[layer] = _projection(blocks[layer], layer, model)
     return Anatomy(whole, getattr(whole, "base_model", whole), blocks, attention, projection)
+
+
+def plain_module(model: Model) -> Any:
+    """The Hugging Face module itself.
+
+    Raises:
+        ValueError: The model was opened without one.
+    """
+    if model.plain is None:
+        raise ValueError(
+            f"{model.name} was given as a TransformerBridge alone, or with processed weights; "
+            "effects need the Hugging Face model itself: give its name, its folder or the module"
+        )
+    return model.plain
 
 
 def _blocks(whole: nn.Module, model: Model) -> tuple[nn.Module, ...]:

@@ -24,7 +24,7 @@ from einops import rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rolecall.analyses.anatomy import watched
+from rolecall.analyses.anatomy import plain_module, watched
 from rolecall.analyses.direct import after_attention
 from rolecall.analyses.downstream import Engine, Step, open_engine
 from rolecall.analyses.effects import interval_and_p
@@ -86,7 +86,7 @@ def paths(
             up (encoders) or whose queries, keys and values cannot be told apart.
     """
     settings = settings or PathSettings()
-    receiver = parse_head(to, model)
+    receiver, module = parse_head(to, model), plain_module(model)
     require_kind(settings.kind)
     require_items(task, model)
     if not model.causal:
@@ -94,12 +94,10 @@ def paths(
     if settings.kind == "resample" and any(i.twin_token_ids is None for i in task.items):
         raise ValueError(f"task {task.name!r} has items without twins, so nothing to resample from")
     senders = _senders(model, receiver, settings.senders)
-    if model.plain is None:
-        raise ValueError(f"{model.name}: paths need the Hugging Face model itself")
     means = None
     if settings.kind == "mean":
         means = reference_means(model, sorted({layer for layer, _ in senders}))
-    with evaluating(model.plain), eager(model.plain):
+    with evaluating(module), eager(module):
         engine = open_engine(model)
         patch = _Patch(engine, task, receiver, settings.kind, means)
         parts, done = [], 0

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float
 
+from rolecall.analyses.anatomy import plain_module
 from rolecall.analyses.downstream import Engine, open_engine
 from rolecall.analyses.heads import Unit, all_heads
 from rolecall.analyses.hooks import evaluating
@@ -165,11 +166,9 @@ def race(
         require_items(task, model)
         if chosen == "resample" and any(i.twin_token_ids is None for i in task.items):
             raise ValueError(f"task {task.name!r} has items without twins; race with zero or mean")
-    if model.plain is None:
-        raise ValueError(f"{model.name}: a race needs the Hugging Face model itself")
     total = sum(len(task.items) for task in tasks) * len(runners)
     tables, before = [], 0
-    with evaluating(model.plain):
+    with evaluating(plain_module(model)):
         engine = open_engine(model)
         with lean(engine.parts):
             for task in tasks:

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from rolecall.analyses.anatomy import first, watched
+from rolecall.analyses.anatomy import first, plain_module, watched
 from rolecall.analyses.downstream import Engine, open_engine
 from rolecall.analyses.hooks import evaluating
 from rolecall.analyses.item_batches import Batch, batches, require_items
@@ -51,7 +51,7 @@ def screen(model: Model, tasks: Task | Iterable[Task]) -> pd.DataFrame:
     wanted = [tasks] if isinstance(tasks, Task) else list(tasks)
     for task in wanted:
         require_items(task, model)
-    with evaluating(*([model.plain] if model.plain is not None else [])):
+    with evaluating(plain_module(model)):
         engine = open_engine(model)
         tables = [_screen(engine, task) for task in wanted]
     table = pd.concat(tables, ignore_index=True)
