@@ -96,7 +96,7 @@ def main() -> None:
     print(f"{(found.heads['label'] != 'no clean label').sum()} of {asked.heads} heads labelled")
 
 
-class timed:  # noqa: N801
+class timed:
     """Prints what a block took."""
 
     def __init__(self, what: str):
