@@ -80,7 +80,7 @@ def bracket(space: Space, geometry: Geometry) -> Head:
     pairs = [Match(space[c], space[o], 10 * PULL) for o, c in zip(OPEN, CLOSE, strict=True)]
     nested = Match(total(space, *CLOSE), space["depth"], -5 * PULL)
     matches = (*pairs, nested, resting(space, 1.5 * PULL))
-    return Head("bracket", "bracket", matches, recency=STEP)
+    return Head("bracket", "bracket", matches, recency=1.5 * STEP)
 
 
 def duplicate_token(space: Space, geometry: Geometry) -> Head:
