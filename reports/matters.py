@@ -170,7 +170,7 @@ def _said(
         only = "" if sure else ", though not more than other tasks do"
         return word, f"{who} It matters{only}: {_cost(lead)}."
     if doing[0]["tier"] == "pattern only":
-        return "not judged", f"Attention stands out in {_count(len(doing), 'head')}: {who}"
+        return "not judged", f"{who} Their attention stands out; no verdict was worked out."
     if "effects" not in run.tables:
         return "not tested", f"{who} Whether it matters was not measured: no effects in this run."
     if task is None:

@@ -88,6 +88,7 @@ def look(browser: Any, page: Path, *, width: int = 1280, dark: bool = False, at:
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    browser.get_log("performance")  # what the empty window did before is no matter of ours
     browser.get(f"{page.as_uri()}{at}")
 
 
@@ -102,7 +103,7 @@ def requests(browser: Any) -> list[str]:
     asked = [
         e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
     ]
-    return [url for url in asked if not url.startswith(("file:", "data:"))]
+    return [url for url in asked if not url.startswith(("file:", "data:", "chrome:"))]
 
 
 def js(browser: Any, code: str) -> Any:
