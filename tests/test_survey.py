@@ -1,6 +1,7 @@
 """Everything in a row on small models: what is chosen, what is skipped, what is said."""
 
 import hashlib
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,8 +74,9 @@ def test_a_survey_writes_every_table_and_runs_nothing_twice(model, tmp_path, mon
         raise AssertionError("this was done already")
 
     monkeypatch.setattr(survey_file, "weights", never)
-    monkeypatch.setattr("rolecall.analyses.scan.read_batch", never)
-    monkeypatch.setattr("rolecall.analyses.ablate.sweep", never)
+    # The package gives functions of these names, so the files are taken from where they lie.
+    monkeypatch.setattr(sys.modules["rolecall.analyses.scan"], "read_batch", never)
+    monkeypatch.setattr(sys.modules["rolecall.analyses.ablate"], "sweep", never)
     survey(model, out=tmp_path, pace=TINY)
     assert digests(tmp_path) == before
 
