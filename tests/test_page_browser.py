@@ -49,7 +49,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("small", (5, 8), None),
         ("middle", (30, 9), None),
         ("large", (32, 32), None),
-        ("partial", (5, 8), ("scores",)),
+        ("partial", (5, 8), ("scores", "manifest")),
     ):
         folder = tmp_path_factory.mktemp(name)
         title = f"drawn {name} {NASTY}"
@@ -156,8 +156,8 @@ def test_hover_tells_the_evidence_and_click_opens_the_card(
     box = browser.find_element(By.ID, "atlas-box")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
     atlas = box.find_element(By.CSS_SELECTOR, "svg")
-    left, top, wide, high = map(float, atlas.get_attribute("data-place").split())
-    scale = atlas.rect["width"] / float(atlas.get_attribute("viewBox").split()[2])
+    left, top, wide, high = map(float, atlas.get_dom_attribute("data-place").split())
+    scale = atlas.rect["width"] / float(atlas.get_dom_attribute("viewBox").split()[2])
     x, y = (left + 3.5 * wide) * scale, (top + 1.5 * high) * scale
     middle = atlas.rect["width"] / 2, atlas.rect["height"] / 2
     move = ActionChains(browser)
