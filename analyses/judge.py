@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,7 @@ def judge(
     own = own_task(rows, effects, context.tasks, settings)
     carried = ["task", "ablation", "metric", "n_items", "total", "total_low", "total_high"]
     carried += ["direct", "self_repair", "ratio", "ratio_low", "others", "generic_damage"]
+    carried += ["most_task", "most"]
     rows = rows.drop(columns=[c for c in carried if c in rows]).join(
         own[[*carried, "scale", "effect", "why"]]
     )
@@ -105,7 +107,8 @@ def decided(
     """The rows that have a tier, each with its reasons in words."""
     rows = judged[judged["tier"].notna()].reset_index(drop=True)
     no_task, settings = (context or Context()).no_task, settings or Thresholds()
-    said = [reason(row, settings, no_task.get(row["role"], "")) for row in rows.to_dict("records")]
+    records = cast("list[dict[str, Any]]", rows.to_dict("records"))
+    said = [reason(row, settings, no_task.get(row["role"], "")) for row in records]
     return rows.assign(reasons=pd.Series(said, dtype=object))
 
 

@@ -70,6 +70,7 @@ def own_task(
     extra = [c for c in ("direct_low", "direct_high") if c in rows]
     found = found.merge(rows[[*wanted, "scale", *extra]], on=["task", *HEAD], how="left")
     found["others"] = _others(found, rows)
+    found = found.merge(_most(rows, thresholds), on=HEAD, how="left")
     ratios = _ratios(found)
     found["ratio"], found["ratio_low"] = ratios["total"], ratios["total_low"]
     found["effect"] = _effect(found, thresholds)
@@ -79,8 +80,8 @@ def own_task(
 
 
 def _nothing(found: pd.DataFrame, why: str) -> pd.DataFrame:
-    blank = {name: np.nan for name in NUMBERS}
-    found = found.assign(**blank, ablation=None, metric=None, n_items=np.nan)
+    blank = {name: np.nan for name in (*NUMBERS, "most")}
+    found = found.assign(**blank, most_task=None, ablation=None, metric=None, n_items=np.nan)
     return found.assign(effect="unknown", why=np.where(found["task"].isna(), LACKS_TASK, why))
 
 
@@ -98,6 +99,16 @@ def _others(found: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
         keys = pd.MultiIndex.from_frame(group[HEAD])
         means[group.index] = mean.reindex(keys).to_numpy(dtype=float) if other else np.nan
     return means
+
+
+def _most(rows: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
+    """Per head the task that it matters most to, on the tasks' scales, and the effect there."""
+    sure = rows["usable"] & (rows["total_low"] > 0) & ~(rows["p_max"] >= thresholds.alpha)
+    held = rows[sure & (rows["task"] != DAMAGE)]
+    held = held.assign(share=held["total"] / held["scale"])
+    first = held.sort_values([*HEAD, "share", "task"], ascending=[True, True, False, True])
+    names = {"task": "most_task", "total": "most"}
+    return first.drop_duplicates(HEAD)[[*HEAD, "task", "total"]].rename(columns=names)
 
 
 def _ratios(found: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -119,6 +130,7 @@ def _effect(found: pd.DataFrame, thresholds: Thresholds) -> np.ndarray:
         for name in ("total", "total_low", "total_high", "scale", "p_max", "direct")
     )
     band = thresholds.negligible * scale
+    large = np.abs(direct) > band
     sure = ~(p_max >= thresholds.alpha)  # a missing p does not veto
     nothing = equivalence_p(total, low, high, band) < thresholds.alpha
     # Only the direct effect's own interval tells; where it opposes the rest, self_repair is given.
@@ -128,11 +140,11 @@ def _effect(found: pd.DataFrame, thresholds: Thresholds) -> np.ndarray:
         sides = found[["direct_low", "direct_high"]].to_numpy(dtype=float)
         written |= (sides[:, 0] > 0) | (sides[:, 1] < 0)
     cases = [
-        nothing & written & (np.abs(direct) > band),
+        nothing & written & large,
         nothing,
         sure & (low > 0),
         sure & (high < 0),
-        repaired,
+        repaired & large,
     ]
     names = ["hidden", "nothing", "helps", "harms", "hidden"]
     return np.select(cases, names, default="unclear")

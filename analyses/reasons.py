@@ -41,7 +41,7 @@ def reason(row: Mapping[str, Any], thresholds: Thresholds, no_task: str = "") ->
     if row["tier"] == "D":
         parts = [_effect(row, no_task), f"but no head of this role: {lacking(row, thresholds)}"]
         return "; ".join(parts)
-    parts = [_pattern(row), _effect(row, no_task)]
+    parts = [_pattern(row), _effect(row, no_task), *_elsewhere(row)]
     if not row["selective"]:
         parts.append(SAYS["selective"])
     if not row["consistent"]:
@@ -109,6 +109,14 @@ def _effect(row: Mapping[str, Any], no_task: str) -> str:
     return said[row["effect"]]
 
 
+def _elsewhere(row: Mapping[str, Any]) -> list[str]:
+    """The task that the head matters most to, where it is another than the role's own."""
+    task, most = row["most_task"], row["most"]
+    if most is None or most != most or task == row["task"]:
+        return []
+    return [f"it matters most to {task}, which loses {most:.2f} without it"]
+
+
 def _against(row: Mapping[str, Any]) -> str:
     ratio = row["ratio"]
     if ratio != ratio:
@@ -117,4 +125,5 @@ def _against(row: Mapping[str, Any]) -> str:
         return ", nothing on other tasks or unrelated text"
     damage = row["generic_damage"]
     worst = damage == damage and not row["others"] > damage
-    return f", {ratio:.1f} × its {'damage to unrelated text' if worst else 'effect on other tasks'}"
+    times = f"{ratio:.1f}" if ratio < 100 else "over 100"
+    return f", {times} × its {'damage to unrelated text' if worst else 'effect on other tasks'}"

@@ -71,6 +71,8 @@ def test_a_helper_shows_its_effect_on_the_task_of_another_role(found):
     row = found.verdicts.query("layer == 0 and head == 1 and role == 'induction'").iloc[0]
     assert row["tier"] == "D"
     assert "costs 3.00 of second_copy loss" in row["reasons"]
+    own = found.verdicts.query("layer == 0 and head == 1 and role == 'previous_token'").iloc[0]
+    assert "it matters most to second_copy, which loses 3.00 without it" in own["reasons"]
 
 
 def test_resting_on_the_first_position_is_no_sink_where_a_head_wakes_up(found):
