@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
+from rolecall.analyses.vocabulary import build_aligner
 from rolecall.data.batches import Plan, batches
 from rolecall.data.embedded import embedded_path
-from rolecall.data.heldout import TASKS, best_heads, copies, copy_accuracy, item_accuracy, items
+from rolecall.data.heldout import best_heads, copies, copy_accuracy, item_accuracy, items
 from rolecall.data.lexicon import entries, forms
 from rolecall.data.repeats import pools
 from rolecall.data.train import new_model
+from rolecall.probes.base import Item
+from rolecall.probes.registry import find
 
 LIMIT = 8 * 2**20
+# The role whose task each of the four abilities is.
+ABILITIES = ("subject_verb", "coreference", "bracket", "induction")
 
 
 @cache
@@ -54,12 +59,36 @@ def test_common_stems_are_one_token_and_rare_words_several():
         assert form in rare or first == f"Ġ{form.removesuffix('s') if endings else form}"
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_the_model_does_the_task(task: str):
+def right(model: LlamaForCausalLM, item: Item) -> float:
+    """Whether the answer has the higher logit, or the share of marked tokens predicted."""
+    with torch.no_grad():
+        logits = model(torch.tensor([item.token_ids])).logits[0]
+    if item.position is not None:
+        return float(logits[item.position, item.answer] > logits[item.position, item.foil])
+    marked = torch.tensor(item.positions)
+    wanted = torch.tensor(item.token_ids)[marked]
+    return logits[marked - 1].argmax(-1).eq(wanted).float().mean().item()
+
+
+@pytest.mark.parametrize("role", ABILITIES)
+def test_the_model_does_the_task_of_the_role(role: str):
     model, tokenizer = loaded()
-    scores = item_accuracy(model, tokenizer, items(task, seed=7, each=20))
-    assert len(scores) >= 4
-    assert sum(scores.values()) / len(scores) >= 0.95, scores
+    (probe,) = find([role])
+    assert probe.task is not None
+    aligner = build_aligner(
+        tokenizer, d_vocab=len(tokenizer), causal=True, max_length=256, bos="auto"
+    )
+    asked = probe.task(aligner, n=96, seed=7).items
+    assert len(asked) >= 90
+    assert sum(right(model, item) for item in asked) / len(asked) >= 0.95
+
+
+def test_the_model_agrees_on_heldout_templates():
+    model, tokenizer = loaded()
+    for row, score in item_accuracy(model, tokenizer, items("agreement", seed=7, each=20)).items():
+        # With these two only irregular verbs can be asked: the others' third person is two tokens.
+        if "{adj} {thing2}" not in row and "Now and then" not in row:
+            assert score >= 0.95, row
 
 
 def test_the_model_repeats_random_tokens():
@@ -80,7 +109,7 @@ def test_the_card_says_what_the_log_says():
     folder = embedded_path()
     last = list(csv.DictReader((folder / "log.csv").read_text(encoding="utf-8").splitlines()))[-1]
     card = (folder / "README.md").read_text(encoding="utf-8")
-    stated = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|$", card, flags=re.MULTILINE))
+    stated = dict(re.findall(r"^\| `(\w+)` \| ([\d.e-]+) \|$", card, flags=re.MULTILINE))
     assert stated == last
 
 
