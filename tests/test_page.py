@@ -82,7 +82,8 @@ def test_which_heads_do_coreference_and_does_it_matter(run: Run, page: str) -> N
     assert f"removing {best['name']} lowers the logit difference on coreference" in story.sentence
     assert f"{best['total']:.2f}" in story.sentence
     first = page.index(">Which heads do what, and does it matter?<")
-    assert first < page.index('href="#role-coreference">coreference</a>') < page.index(">Atlas</h2>")
+    link = page.index('href="#role-coreference">coreference</a>')
+    assert first < link < page.index(">Atlas</h2>")
 
 
 def test_the_headline_counts_heads(run: Run) -> None:
