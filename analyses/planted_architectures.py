@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from einops import rearrange
@@ -135,7 +136,7 @@ def gpt2(weights: Weights) -> PreTrainedModel:
     model.transformer.wte.weight.copy_(weights.tokens)
     model.transformer.wpe.weight.copy_(weights.positions)
     model.lm_head.weight.copy_(grounded(weights.answers.T, space).T)
-    for block, groups in zip(model.transformer.h, weights.layers, strict=True):
+    for block, groups in zip(cast("Any", model.transformer.h), weights.layers, strict=True):
         matrices = packed(groups)
         parts = [split_constant(matrices[k], space, weights.biased) for k in "qkv"]
         block.attn.c_attn.weight.copy_(torch.cat([w for w, _ in parts], dim=1))
@@ -159,7 +160,7 @@ def llama(weights: Weights) -> PreTrainedModel:
         num_attention_heads=n_heads,
         num_key_value_heads=n_groups,
         head_dim=geometry.d_head,
-        rope_theta=geometry.base,
+        rope_parameters={"rope_type": "default", "rope_theta": geometry.base},
         attention_bias=weights.biased,
         tie_word_embeddings=False,
         bos_token_id=None,
@@ -169,7 +170,7 @@ def llama(weights: Weights) -> PreTrainedModel:
     still(model, scale(space, centred=False))
     model.model.embed_tokens.weight.copy_(weights.tokens)
     model.lm_head.weight.copy_(weights.answers)
-    for block, groups in zip(model.model.layers, weights.layers, strict=True):
+    for block, groups in zip(cast("Any", model.model.layers), weights.layers, strict=True):
         matrices, attention = packed(groups), block.self_attn
         for kind, linear in zip(
             "qkv", (attention.q_proj, attention.k_proj, attention.v_proj), strict=True
@@ -199,7 +200,7 @@ def bert(weights: Weights) -> PreTrainedModel:
     embeddings, head = model.bert.embeddings, model.cls.predictions
     embeddings.word_embeddings.weight.copy_(weights.tokens)
     embeddings.position_embeddings.weight.copy_(weights.positions)
-    for block, groups in zip(model.bert.encoder.layer, weights.layers, strict=True):
+    for block, groups in zip(cast("Any", model.bert.encoder.layer), weights.layers, strict=True):
         matrices, attention = packed(groups), block.attention
         for kind, linear in zip(
             "qkv", (attention.self.query, attention.self.key, attention.self.value), strict=True

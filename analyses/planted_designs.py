@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
+from typing import cast
 
 from transformers import PreTrainedTokenizerFast
 
@@ -124,7 +125,8 @@ def build(design: Design) -> tuple[Planted, Model]:
     """A design's planted model, over the words of the crafted data, and ready to be scanned."""
     tokenizer = word_tokenizer(causal=design.architecture != "bert")
     words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    planted = plant(words, tokenizer.convert_tokens_to_ids("<s>"), design)
+    bos = cast("int", tokenizer.convert_tokens_to_ids("<s>"))  # a list only for a list
+    planted = plant(words, bos, design)
     return planted, load_model(planted.model, tokenizer=tokenizer)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
@@ -172,4 +173,4 @@ def rate(name: str, hits: int, tries: int) -> dict[str, float | None]:
     if not tries:
         return {name: None, f"{name}_low": None}
     low, _ = proportion_confint(hits, tries, method="wilson")
-    return {name: hits / tries, f"{name}_low": float(low)}
+    return {name: hits / tries, f"{name}_low": float(cast("float", low))}

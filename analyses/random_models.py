@@ -7,6 +7,7 @@ random words: harder not to be taken in by than even ones.
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import torch
 from transformers import (
@@ -34,8 +35,8 @@ def random_model(architecture: str, d_vocab: int, *, seed: int) -> PreTrainedMod
     rng = Random(f"{architecture} {seed}")
     n_layers, n_heads, d_head = rng.choice((2, 3, 4)), rng.choice((4, 8)), rng.choice((16, 32))
     spread = SPREADS[seed % len(SPREADS)]
-    common = {"vocab_size": d_vocab, "initializer_range": spread}
-    sizes = {
+    common: dict[str, Any] = {"vocab_size": d_vocab, "initializer_range": spread}
+    sizes: dict[str, Any] = {
         "hidden_size": n_heads * d_head,
         "intermediate_size": 2 * n_heads * d_head,
         "num_hidden_layers": n_layers,
@@ -47,8 +48,8 @@ def random_model(architecture: str, d_vocab: int, *, seed: int) -> PreTrainedMod
         if architecture == "bert":
             return BertForMaskedLM(BertConfig(**common, **sizes, pad_token_id=None)).eval()
         if architecture == "llama":
-            groups = {"num_key_value_heads": n_heads // 2}
-            tokens = {"bos_token_id": None, "eos_token_id": None}
+            groups: dict[str, Any] = {"num_key_value_heads": n_heads // 2}
+            tokens: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None}
             return LlamaForCausalLM(LlamaConfig(**common, **sizes, **groups, **tokens)).eval()
         config = GPT2Config(
             **common,
