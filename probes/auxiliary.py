@@ -42,7 +42,7 @@ def auxiliary(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     >>> aligner = toy_aligner()
     >>> example = auxiliary.dataset(aligner, n=1, seed=0).examples[0]
     >>> aligner.tokenizer.decode(example.token_ids[1:])
-    'When may the bride who has traveled then carry it ?'
+    'When would the bride who has traveled then carry it ?'
     >>> example.links[0].query, example.links[0].target, example.links[0].rivals
     ((9,), (2,), ((6,),))
     """
