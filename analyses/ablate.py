@@ -144,7 +144,7 @@ def ablate(
             or does not pass `check`: no table is written.
     """
     settings = settings or Settings()
-    wanted = tuple(dict.fromkeys(require_kind(kind) for kind in kinds))
+    wanted: tuple[Kind, ...] = tuple(dict.fromkeys(require_kind(kind) for kind in kinds))
     asked = [tasks] if isinstance(tasks, Task) else list(tasks)
     _require_tasks(asked, wanted, model)
     units = settings.units(model)
@@ -184,12 +184,16 @@ class _Run:
         for task in tasks:
             manifest.add_task(task)
             started = time.perf_counter()
-            stores = {kind: self._store(task, kind) for kind in kinds[task.name]}
+            stores: dict[Kind, ItemStore] = {
+                kind: self._store(task, kind) for kind in kinds[task.name]
+            }
             self._sweep(task, stores, total)
             manifest.timed(f"ablate {task.name}", started)
 
     def _sweep(self, task: Task, stores: Mapping[Kind, ItemStore], total: int) -> None:
-        left = {kind: store for kind, store in stores.items() if not store.finished()}
+        left: dict[Kind, ItemStore] = {
+            kind: store for kind, store in stores.items() if not store.finished()
+        }
         before = self.done
 
         def tell(pairs: int) -> None:

@@ -124,7 +124,7 @@ class Sweep:
 
     def run(self) -> None:
         """Nothing; writes every block that is not there yet."""
-        waiting = {
+        waiting: dict[int, list[Kind]] = {
             layer: [k for k, store in self.order.stores.items() if not store.has(layer)]
             for layer in self.order.layers()
         }
@@ -135,7 +135,9 @@ class Sweep:
         spanning = spanning if waiting.get(SETS) else set()
         self.start()
         for layer in range(max([*needed, *spanning]) + 1):
-            kinds = list(self.order.stores) if layer in spanning else waiting.get(layer, [])
+            kinds: list[Kind] = (
+                list(self.order.stores) if layer in spanning else waiting.get(layer, [])
+            )
             means = self._clean_layer(layer, kinds)
             for kind in kinds:
                 if layer in spanning:
@@ -276,7 +278,7 @@ class Sweep:
 
 def replacing(
     values: Float[Tensor, "batch pos head d_head"], heads: Sequence[int]
-) -> Callable[..., tuple[tuple[Tensor], dict[str, object]]]:
+) -> Callable[..., tuple[tuple[Tensor, ...], dict[str, object]]]:
     """A pre-hook of an output projection that puts `values` in place of these heads' z."""
 
     def hook(_module: object, args: tuple[Tensor, ...], kwargs: dict[str, object]):
