@@ -40,7 +40,7 @@ def conditioned(
         found.append(rows)
     if not found:
         return judged.head(0)[["role", *HEAD, "conditioned"]]
-    return pd.concat(found).groupby(["role", *HEAD], as_index=False)["conditioned"].min()
+    return pd.concat(found).groupby(["role", *HEAD], as_index=False)[["conditioned"]].min()
 
 
 def _pairs(held: pd.DataFrame) -> Iterator[tuple[str, str, Sequence[tuple[int, int]]]]:

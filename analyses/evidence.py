@@ -218,7 +218,8 @@ def _from_arrow(table: pa.Table, n_heads: int) -> Block:
 
 
 def _rows(table: pa.Table) -> tuple[LinkRow, ...]:
-    return tuple(
-        LinkRow(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
+    fields: Iterator[dict[str, Any]] = (
+        {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
         for row in table.to_pylist()
     )
+    return tuple(LinkRow(**row) for row in fields)

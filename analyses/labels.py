@@ -5,6 +5,8 @@ Nothing forces a label: a head that no role fits has none, and that is the usual
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pandas as pd
 
 from rolecall.analyses.hierarchy import SINK
@@ -68,8 +70,9 @@ def near_misses(judged: pd.DataFrame, settings: Thresholds | None = None) -> pd.
     settings = settings or Thresholds()
     labelled = pd.MultiIndex.from_frame(ranked(judged)[HEAD])
     rows = judged[~pd.MultiIndex.from_frame(judged[HEAD]).isin(labelled)]
-    rows = rows.assign(lacks=rows["failed"].str.split().str.len(), behind=-rows["margin"])
+    rows = rows.assign(lacks=rows["failed"].str.count(r"\S+"), behind=-rows["margin"])
     first = rows.sort_values([*HEAD, "lacks", "behind", "role"]).drop_duplicates(HEAD)
-    said = [lacking(row, settings) for row in first.to_dict("records")]
+    records = cast("list[dict[str, Any]]", first.to_dict("records"))
+    said = [lacking(row, settings) for row in records]
     first = first.assign(reasons=pd.Series(said, index=first.index, dtype=object))
     return first[[*HEAD, "role", "score", "margin", "reasons"]].reset_index(drop=True)

@@ -61,8 +61,10 @@ WEIGHTS = pa.schema(
 )
 
 COMPOSITION = pa.schema(
-    [("kind", TEXT), ("from_layer", WHOLE), ("from_head", WHOLE), ("layer", WHOLE), ("head", WHOLE)]
-    + [("score", REAL), ("excess", REAL)]
+    [
+        *[("kind", TEXT), ("from_layer", WHOLE), ("from_head", WHOLE)],
+        *[("layer", WHOLE), ("head", WHOLE), ("score", REAL), ("excess", REAL)],
+    ]
 )
 
 VERDICTS = pa.schema(

@@ -116,7 +116,8 @@ def undecided(judged: pd.DataFrame, at: Thresholds, context: Context) -> list[st
     """What could not be decided of each role, and why."""
     notes = []
     measured = judged["total"].notna().any()
-    for role, rows in judged.groupby("role", sort=True):
+    for key, rows in judged.groupby("role", sort=True):
+        role = str(key)
         templates = int(rows["n_templates"].max())
         if templates < at.min_templates:
             notes.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 from rich.console import Console
@@ -63,7 +63,8 @@ def table_of_roles(result: Verdicts) -> Table:
             TOP
         )
         counts = [str(int((rows["tier"] == tier).sum()) or "") for tier in TIERS]
-        names = "\n".join(_named(row) for row in best.to_dict("records"))
+        records = cast("list[dict[str, Any]]", best.to_dict("records"))
+        names = "\n".join(_named(row) for row in records)
         table.add_row(str(role), *counts, names, _why(result.verdicts, best.iloc[0], str(role)))
     return table
 
