@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from einops import rearrange
@@ -55,7 +55,7 @@ def run_plain(
         raise ValueError(f"{model.name} has no plain Hugging Face form to run")
     # Another head than a language model's (a classifier) gives nothing to compare.
     module = model.plain if model.has_lm_head else model.plain.base_model
-    return _run(model, module, token_ids, lengths)
+    return _run(model, cast("nn.Module", module), token_ids, lengths)
 
 
 def real_positions(lengths: Int[Tensor, " batch"], *, width: int) -> Bool[Tensor, "batch pos"]:

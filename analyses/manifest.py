@@ -22,7 +22,9 @@ def digest(value: Any) -> str:
     """A short hash of a value made of dataclasses, lists, strings and numbers."""
 
     def default(item: Any) -> Any:
-        return dataclasses.asdict(item) if dataclasses.is_dataclass(item) else plain(item)
+        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+            return dataclasses.asdict(item)
+        return plain(item)
 
     made = hashlib.sha256()
     # Part by part, for a data set as one text is many times its own size.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from einops import rearrange
@@ -53,7 +54,8 @@ def score(
 def _over_vocabulary(
     tail: Tail, normed: Tensor, reads: Reads, clean: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    width = tail.parts.whole.config.vocab_size if tail.weight is None else tail.weight.shape[0]
+    whole = cast("Any", tail.parts.whole)
+    width = whole.config.vocab_size if tail.weight is None else tail.weight.shape[0]
     step = max(1, LOGITS_AT_ONCE // (int(width) * normed.shape[0]))
     losses, kls = [], []
     for start in range(0, normed.shape[1], step):

@@ -113,11 +113,10 @@ def scan(
             continue
         made_of = [manifest.model_digest(), manifest.add_role(probe, data), probe.score_kind]
         any_left = bool(data.examples)
-        if any_left:
-            path = folder / "evidence" / f"{probe.name}.parquet"
-            if not _is_done(path, digest(made_of)):
-                facts = {"score_kind": probe.score_kind, "fingerprint": digest(made_of)}
-                _gather(model, {"role": probe.name, **facts}, data, path=path, pace=pace)
+        path = folder / "evidence" / f"{probe.name}.parquet"
+        if any_left and not _is_done(path, digest(made_of)):
+            facts = {"score_kind": probe.score_kind, "fingerprint": digest(made_of)}
+            _gather(model, {"role": probe.name, **facts}, data, path=path, pace=pace)
         del data  # examples are Python objects, many times the size of what is kept of them
         if any_left:
             group_size = model.n_heads // model.n_kv_heads

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pandas as pd
 
@@ -112,7 +113,8 @@ def survey(
 
 def _has_weights(model: Model, out: Path, seed: int) -> bool:
     try:
-        read_table(out, "weights"), read_table(out, "composition")
+        for name in ("weights", "composition"):
+            read_table(out, name)
         manifest = read_json(out / "manifest.json")
     except ValueError:
         return False
@@ -165,12 +167,13 @@ def chosen_heads(scores: pd.DataFrame, pace: Pace, *, seed: int) -> tuple[tuple[
 
     For each role the heads that fail the fewest rules of a pattern, and at random some others.
     """
-    every = [(int(layer), int(head)) for layer, head in scores.groupby(HEAD).groups]
+    keys = cast("Iterable[tuple[int, int]]", scores.groupby(HEAD).groups)
+    every = [(int(layer), int(head)) for layer, head in keys]
     if pace.leaders is None or len(every) <= FEW_HEADS:
         return ()
     judged = judge(scores)
     judged = judged[(judged["margin"] > 0) & (judged["p_max"] < Thresholds().alpha)]
-    judged = judged.assign(lacks=judged["failed"].str.split().str.len())
+    judged = judged.assign(lacks=judged["failed"].str.count(r"\S+"))
     order = judged.sort_values(["role", "lacks", "margin"], ascending=[True, True, False])
     leading = order.groupby("role", sort=True).head(pace.leaders)
     first = {(int(layer), int(head)) for layer, head in leading[HEAD].itertuples(index=False)}
