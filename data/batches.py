@@ -9,6 +9,7 @@ tokens that show agreement or gender.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import cast
 
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -52,7 +53,7 @@ def batches(
     repeats, length = round(plan.repeats * plan.batch), plan.length
     pool = [pools(tokenizer, group) for group in range(GROUPS)]
     for step in range(start, plan.steps):
-        ids = torch.full((plan.batch, length), tokenizer.pad_token_id)
+        ids = torch.full((plan.batch, length), cast("int", tokenizer.pad_token_id))
         targets = torch.full((plan.batch, length), UNCOUNTED)
         for row in range(repeats):
             rng = Random(f"{plan.seed}:repeat:{step}:{row}")
@@ -87,5 +88,5 @@ def weights(
 
 def content_tokens(tokenizer: PreTrainedTokenizerFast) -> torch.Tensor:
     """Whether each token is a content word, `[d_vocab]`."""
-    shown = [tokenizer.decode([token]).strip() for token in range(len(tokenizer))]
+    shown = [cast("str", tokenizer.decode([token])).strip() for token in range(len(tokenizer))]
     return torch.tensor([group_of(text) is not None for text in shown])

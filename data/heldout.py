@@ -8,6 +8,7 @@ they differ in number or gender, so neither the nearest noun nor the last name a
 from dataclasses import dataclass
 from itertools import cycle
 from random import Random
+from typing import cast
 
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -104,9 +105,9 @@ def copy_accuracy(model: LlamaForCausalLM, made: list[Repeat]) -> tuple[float, f
 @torch.no_grad()
 def best_heads(model: LlamaForCausalLM, made: list[Repeat]) -> dict[str, float]:
     """The largest mean attention of a head to the previous token, and to what came next before."""
-    used = model.config._attn_implementation
+    used = cast("str", model.config._attn_implementation)  # None only before a model is made
     model.set_attn_implementation("eager")
-    previous, induction = 0.0, 0.0
+    previous, induction = torch.zeros(()), torch.zeros(())
     for item in made:
         out = model(torch.tensor([item.ids]), use_cache=False, output_attentions=True)
         pattern = torch.stack(out.attentions)[:, 0]

@@ -6,6 +6,7 @@ earlier copy tells what comes next, and no fixed distance fits, for period and g
 
 from dataclasses import dataclass
 from random import Random
+from typing import cast
 
 from transformers import PreTrainedTokenizerFast
 
@@ -61,6 +62,6 @@ def pools(
     `rolecall.data.lexicon`.
     """
     special = set(tokenizer.all_special_ids)
-    of = {i: group_of(tokenizer.decode([i]).strip()) for i in range(len(tokenizer))}
+    of = {i: group_of(cast("str", tokenizer.decode([i])).strip()) for i in range(len(tokenizer))}
     allowed = tuple(i for i in of if i not in special and of[i] in (None, group))
     return allowed, tuple(i for i in allowed if of[i] == group)

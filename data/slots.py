@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from rolecall.data.lexicon import GROUPS, Entry, Name, entries, words
+from rolecall.data.lexicon import GROUPS, Entry, Name, Noun, Word, entries, words
 
 NOUNS = ("person", "animal", "thing", "place")
 PEOPLE = ("who", "name", "role")
@@ -137,6 +137,12 @@ class Cast:
         self.chosen[file, key or f"#{len(self.chosen)}"] = entry
         return entry
 
+    def noun(self, key: str, **wanted: str) -> Noun:
+        """The noun under this key, drawn like any entry."""
+        entry = self.draw("nouns", key, **wanted)
+        assert isinstance(entry, Noun)
+        return entry
+
 
 def spoken(slot: Slot, cast: Cast) -> str:
     """The text of one slot."""
@@ -167,8 +173,10 @@ def _lower(slot: Slot, cast: Cast) -> str:
         row = entries("verbs").index(cast.chosen["verbs", slot.spec])
         return PARTICLES[row // (2 * GROUPS) * 2 + row % 2]
     if kind == "itself":
-        gender = cast.chosen["nouns", slot.index].gender
-        return "themselves" if plural else {"f": "herself", "m": "himself"}.get(gender, "itself")
+        noun = cast.chosen["nouns", slot.index]
+        assert isinstance(noun, Noun)
+        own = {"f": "herself", "m": "himself"}.get(noun.gender, "itself")
+        return "themselves" if plural else own
     if kind in VERBS:
         sort, form = VERBS[kind]
         verb = cast.draw("verbs", slot.spec, kind=sort)
@@ -177,14 +185,16 @@ def _lower(slot: Slot, cast: Cast) -> str:
         return _person(slot, cast)
     if kind in ("adj", "adv", "rare"):
         file = {"adj": "adjectives", "adv": "adverbs", "rare": "rare"}[kind]
-        return cast.draw(file, slot.index).word
+        word = cast.draw(file, slot.index)
+        assert isinstance(word, Word)
+        return word.word
     if kind == "kin":
-        noun = cast.draw("nouns", slot.index, kind="person", gender=cast.gender[slot.index])
+        noun = cast.noun(slot.index, kind="person", gender=cast.gender[slot.index])
         return noun.plural if plural else noun.singular
     if kind == "being":
         kind = cast.rng.choice(("person", "animal"))
     if kind in NOUNS:
-        noun = cast.draw("nouns", slot.index, kind=kind)
+        noun = cast.noun(slot.index, kind=kind)
         return noun.plural if plural else noun.singular
     raise ValueError(f"the frame asks for {slot.kind!r}, which is no slot of the grammar")
 
@@ -199,4 +209,5 @@ def _person(slot: Slot, cast: Cast) -> str:
         entry = cast.draw(file, slot.index, gender=gender)
     if isinstance(entry, Name):
         return entry.name
+    assert isinstance(entry, Noun)
     return entry.singular if slot.kind == "role" else f"the {entry.singular}"

@@ -11,7 +11,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 from transformers import PreTrainedTokenizerFast
 
 from rolecall.data.grammar import document
-from rolecall.data.lexicon import entries, forms
+from rolecall.data.lexicon import Noun, Verb, Word, entries, forms
 
 BOS, EOS = "<bos>", "<eos>"
 VOCAB = 2050
@@ -24,8 +24,10 @@ def pieces() -> str:
     A regular plural or third person is its stem and `s`: a model this small then learns number once
     and not anew for each word. Marks stand alone, for `."` as one token would hide the quote.
     """
-    stems = {noun.singular for noun in entries("nouns") if noun.plural == f"{noun.singular}s"}
-    stems |= {verb.base for verb in entries("verbs") if verb.third == f"{verb.base}s"}
+    nouns = [entry for entry in entries("nouns") if isinstance(entry, Noun)]
+    verbs = [entry for entry in entries("verbs") if isinstance(entry, Verb)]
+    stems = {noun.singular for noun in nouns if noun.plural == f"{noun.singular}s"}
+    stems |= {verb.base for verb in verbs if verb.third == f"{verb.base}s"}
     longest_first = "|".join(sorted(stems, key=lambda stem: (-len(stem), stem)))
     ending = r"s(?![A-Za-z])"
     return rf"Ġ?(?i:{longest_first})(?={ending})|(?<=[a-z]){ending}|Ġ?[A-Za-z]+|Ġ?[^A-Za-zĠ]"
@@ -72,7 +74,7 @@ def train_tokenizer(seed: int, vocab: int = VOCAB, texts: int = 3000) -> PreTrai
 
 def _text(seed: int, texts: int) -> Iterator[str]:
     """Yields documents without their rare words, then every common word many times over."""
-    rare = {entry.word for entry in entries("rare")}
+    rare = {entry.word for entry in entries("rare") if isinstance(entry, Word)}
     known = re.compile(rf"\b({'|'.join(sorted(rare))})\b")
     common = dict.fromkeys(form for form, _ in forms() if form not in rare)
     for number in range(texts):
