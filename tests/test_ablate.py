@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -171,7 +172,7 @@ def test_a_set_across_layers_is_removed_at_once(tiny, kind):
     model, task = tiny("gpt2b"), choices()
     settings = replace(BARE, heads=("L0H1+L1H2", "L0H1", "L1H2"))
     found = ablate(model, task, [kind], settings=settings)
-    row = found.table.set_index("heads").loc["L0H1+L1H2"]
+    row = cast("Any", found.table.set_index("heads").loc["L0H1+L1H2"])
     assert pd.isna(row["layer"])
     if kind != "zero":
         assert np.isfinite(row["total"])

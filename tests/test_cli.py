@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import pandas as pd
 import pytest
@@ -39,7 +40,7 @@ def folder(tmp_path_factory):
 def run(*arguments: object) -> int:
     with pytest.raises(SystemExit) as stop:
         main([str(a) for a in arguments])
-    return stop.value.code
+    return cast("int", stop.value.code)
 
 
 def test_help_lists_every_command(capsys):

@@ -32,7 +32,7 @@ def groups_in(text: str) -> set[int]:
     found = {
         group_of(w) if group_of(w) is not None else group_of(w.lower()) for w in WORD.findall(text)
     }
-    return found - {None}
+    return {group for group in found if group is not None}
 
 
 @cache

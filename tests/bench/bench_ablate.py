@@ -131,6 +131,8 @@ def main() -> None:
     work = task(model)
     runs = [(la, h) for la in range(model.n_layers) for h in range(model.n_heads)]
     chosen = runs[:: max(1, len(runs) // options.sample)]
+    few = chosen[:: max(1, len(chosen) // 9)]
+    batched: list[Any] = []
     took: dict[str, list[float]] = {"ours": [], "textbook": [], "textbook_batched": [], "gemm": []}
 
     def timed(name: str, scale: float, work: Callable[[], Any]) -> Any:
@@ -157,11 +159,10 @@ def main() -> None:
                     for item, run in zip(items, chosen, strict=True)
                 ],
             )
-            few = chosen[:: max(1, len(chosen) // 9)]
             batched = timed(
                 "textbook_batched",
                 len(runs) / len(few),
-                lambda few=few: [hooked_difference(model, list(work.items), *r) for r in few],
+                lambda: [hooked_difference(model, list(work.items), *r) for r in few],
             )
         clean = model.bridge(torch.tensor([item.token_ids for item in work.items]))
         answer, foil = ([getattr(i, w) for i in work.items] for w in ("answer", "foil"))
