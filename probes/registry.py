@@ -63,7 +63,7 @@ def known() -> tuple[Probe, ...]:
     A plugin that cannot be loaded, is no `Probe`, or takes a name in use is left out with a
     `PluginWarning`.
     """
-    return BUILT_IN + _plugins(entry_points(group=GROUP))
+    return BUILT_IN + _plugins(tuple(entry_points(group=GROUP)))
 
 
 def find(names: Iterable[str]) -> tuple[Probe, ...]:
