@@ -188,7 +188,7 @@ def _embedded() -> Place:
     folder = Path(str(importlib.resources.files("rolecall.data"))) / "model"
     if not (folder / "config.json").is_file():
         raise ValueError(f"this build of rolecall carries no model; {_NAMED_BY}")
-    return Place(root=str(folder), name="rolecall")
+    return Place(root=str(folder), name="embedded")
 
 
 def _require_folder(path: Path) -> None:

@@ -372,7 +372,7 @@ def test_without_a_name_it_is_the_model_that_is_carried(monkeypatch, folder, tmp
     with pytest.raises(ValueError, match="carries no model"):
         load_model()
     shutil.copytree(folder, tmp_path / "model")
-    assert load_model().name == "rolecall"
+    assert load_model().name == "embedded"
 
 
 @pytest.mark.real
