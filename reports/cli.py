@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code: Any = cli.main(args=arguments, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        click.echo(f"rolecall: {' '.join(error.format_message().split())}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped; what was finished is kept and will not be run again", err=True)

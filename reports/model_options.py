@@ -70,6 +70,10 @@ def run_folder(out: Path | None, name: str | None) -> Path:
     if out is not None:
         if out.exists() and not out.is_dir():
             raise ValueError(f"--out {out} is a file; name a folder")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"cannot write to --out {out} ({error.strerror})") from None
         return out
     label = Path(name.rstrip("/")).name if name else EMBEDDED
     safe = "".join(c if c.isalnum() or c in "-._" else "-" for c in label)

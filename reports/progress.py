@@ -22,7 +22,7 @@ def progress_bar(unit: str) -> Iterator[Callable[[str, int, int], None]]:
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("loading", total=None, rate="")
 
         def told(what: str, done: int, total: int) -> None:

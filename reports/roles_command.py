@@ -20,7 +20,7 @@ def roles(as_json: bool) -> None:
     import json
 
     from rich.console import Console
-    from rich.table import Table
+    from rich.padding import Padding
 
     from rolecall.probes.registry import known
     from rolecall.probes.toy import toy_aligner
@@ -47,20 +47,13 @@ def roles(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("role", "family", "definition", "source"):
-        table.add_column(name, no_wrap=name == "role", overflow="fold")
-    table.add_column("templates", justify="right")
-    table.add_column("task")
+    console = Console()
     for row in rows:
-        only = " (encoders only)" if row["encoders_only"] else ""
-        task = "yes" if row["task"] else f"none: {row['no_task']}"
-        table.add_row(
-            row["role"],
-            row["family"],
-            f"{row['definition']}{only}",
-            row["source"],
-            str(row["templates"]),
-            task,
+        only = ", encoders only" if row["encoders_only"] else ""
+        task = "with a task" if row["task"] else f"no task: {row['no_task']}"
+        console.print(
+            f"[bold]{row['role']}[/bold]  {row['family']}, by {row['score_kind']}, "
+            f"{row['templates']} templates{only}",
+            highlight=False,
         )
-    Console().print(table)
+        console.print(Padding(f"{row['definition']}\n[dim]{row['source']}; {task}[/dim]", (0, 4)))

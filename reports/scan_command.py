@@ -15,7 +15,14 @@ from rolecall.reports.progress import progress_bar
 @click.command()
 @model_options
 @click.option("--role", "roles", multiple=True, help="A role to score; may be given again. [all]")
-@click.option("-n", "n", default=96, show_default=True, help="Examples a role, about.")
+@click.option(
+    "-n",
+    "n",
+    type=click.IntRange(min=1),
+    default=96,
+    show_default=True,
+    help="Examples a role, about.",
+)
 @click.option("--seed", default=0, show_default=True, help="Of the examples and the resampling.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder. [rolecall-out/NAME]")
 @click.option("--figures/--no-figures", default=True, help="Draw a layer × head map of each role.")

@@ -72,7 +72,7 @@ def test_scan_writes_the_run_folder_and_prints_the_leading_heads(folder, tmp_pat
     [
         (["scan", "{folder}", "--role", "inductoin"], "Did you mean 'induction'"),
         (["scan", "/no/such/folder"], "/no/such/folder"),
-        (["scan", "{folder}", "-n", "0"], "at least one example"),
+        (["scan", "{folder}", "-n", "0"], "x>=1"),
         (["scan", "{folder}", "--device", "warp"], "warp"),
         (["scan", "{folder}", "--dtype", "int3"], "int3"),
         (["scan", "{folder}", "--out", "{folder}/config.json"], "is a file"),
