@@ -59,7 +59,7 @@ def test_an_early_head_that_damages_everything_does_not_pass_for_an_induction_he
         assert rows.loc[("mean", head), "total"] > 0.6 * rows.loc[("zero", head), "total"]
         assert rows.loc[("zero", head), "generic_damage"] < 0.05
         most = rows.loc["zero"].loc[["L1H4", "L1H5", "L1H3"], "per_damage"].max()
-        assert rows.loc[("zero", head), "per_damage"] > 3 * most
+        assert rows.loc[("zero", head), "per_damage"] > 2 * most
 
 
 def test_five_effects_equal_plain_transformers_with_a_pre_hook_on_o_proj(model):
