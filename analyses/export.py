@@ -7,7 +7,7 @@ from typing import Any
 
 from rolecall.analyses.models import Model
 from rolecall.probes.base import Crafted, Example, Task
-from rolecall.probes.contract import check_examples
+from rolecall.probes.contract import craft
 from rolecall.probes.registry import find
 
 
@@ -18,11 +18,7 @@ def crafted_examples(model: Model, role: str, *, n: int, seed: int) -> Crafted:
         ValueError: The role is unknown, or its examples break the contract.
     """
     (probe,) = find([role])
-    if probe.needs_future and model.causal:
-        return Crafted((), {"the key stands to the right, which a decoder cannot see": n})
-    crafted = probe.dataset(model.aligner, n=n, seed=seed)
-    check_examples(crafted, model.aligner)
-    return crafted
+    return craft(probe, model.aligner, n=n, seed=seed)
 
 
 def task_of(model: Model, role: str, *, n: int, seed: int) -> Task:
@@ -39,12 +35,7 @@ def task_of(model: Model, role: str, *, n: int, seed: int) -> Task:
 
 def example_lines(crafted: Crafted) -> list[str]:
     """One JSON object an example, a twin right behind its original."""
-    versions = [
-        version
-        for example in crafted.examples
-        for version in ((example,) if example.twin is None else (example, example.twin))
-    ]
-    return [json.dumps(_example(version)) for version in versions]
+    return [json.dumps(_example(v)) for example in crafted.examples for v in example.versions]
 
 
 def _example(example: Example) -> dict[str, Any]:

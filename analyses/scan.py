@@ -28,7 +28,7 @@ from rolecall.analyses.score_table import RoleScores, Settings, join, score_role
 from rolecall.analyses.tables import write_table
 from rolecall.probes.accounts import standing
 from rolecall.probes.base import Crafted, Example, Probe
-from rolecall.probes.contract import check_examples
+from rolecall.probes.contract import craft
 from rolecall.probes.registry import BUILT_IN, PluginWarning, find
 from rolecall.probes.scores import Layout, Reading, even_pattern, layout, read_links
 
@@ -154,18 +154,14 @@ def _can_hold(model: Model, probe: Probe) -> bool:
 
 def _craft(probe: Probe, model: Model, *, n: int, seed: int) -> Crafted | None:
     """The role's examples; None, with a warning, where somebody else's probe fails."""
-    if not _can_hold(model, probe):
-        return Crafted((), {"the key stands to the right, which a decoder cannot see": n})
     try:
-        data = probe.dataset(model.aligner, n=n, seed=seed)
-        check_examples(data, model.aligner)
+        return craft(probe, model.aligner, n=n, seed=seed)
     except Exception as error:
         if probe in BUILT_IN:
             raise
         text = f"role {probe.name!r} is left out: {type(error).__name__}: {error}"
         warnings.warn(text, PluginWarning, stacklevel=3)
         return None
-    return data
 
 
 def _is_done(path: Path, fingerprint: str) -> bool:
@@ -207,8 +203,7 @@ def batches(examples: Sequence[Example], tokens: int) -> Iterator[Batch]:
     for i in order:
         example = examples[i]
         length = len(example.token_ids)
-        twice = 1 if example.twin is None else 2
-        full = sum(1 if e.twin is None else 2 for _, e in batch) + twice > tokens / length
+        full = len(versions_of(batch)) + len(example.versions) > tokens / length
         if batch and (full or len(batch[0][1].token_ids) != length):
             yield tuple(batch)
             batch = []
@@ -217,9 +212,9 @@ def batches(examples: Sequence[Example], tokens: int) -> Iterator[Batch]:
         yield tuple(batch)
 
 
-def versions_of(batch: Batch) -> list[Example]:
+def versions_of(batch: Iterable[tuple[int, Example]]) -> list[Example]:
     """The batch's examples, each twin right behind its original."""
-    return [v for _, e in batch for v in ((e,) if e.twin is None else (e, e.twin))]
+    return [version for _, example in batch for version in example.versions]
 
 
 def read_batch(model: Model, score_kind: str, batch: Batch, heads: Sequence[Head]) -> Block:
@@ -262,7 +257,7 @@ def even(where: Layout, score_kind: str, causal: bool) -> np.ndarray:
 def _link_rows(batch: Batch, chance: np.ndarray) -> tuple[LinkRow, ...]:
     rows: list[LinkRow] = []
     for number, original in batch:
-        for example in (original,) if original.twin is None else (original, original.twin):
+        for example in original.versions:
             for link in example.links:
                 stand = standing(example, link)
                 rows.append(

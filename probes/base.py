@@ -55,6 +55,11 @@ class Example:
     links: tuple[Link, ...]
     twin: Example | None = None
 
+    @property
+    def versions(self) -> tuple[Example, ...]:
+        """This example, and its twin behind it where there is one."""
+        return (self,) if self.twin is None else (self, self.twin)
+
 
 @dataclass(frozen=True)
 class Crafted:

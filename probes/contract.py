@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rolecall.probes.aligner import Aligner
-from rolecall.probes.base import Crafted, Example, Link
+from rolecall.probes.base import Crafted, Example, Link, Probe
+
+
+def craft(probe: Probe, aligner: Aligner, *, n: int, seed: int) -> Crafted:
+    """A role's examples for this tokenizer; none, with the reason, where its key is never in reach.
+
+    Raises:
+        ValueError: The examples break the contract of `check_examples`.
+    """
+    if probe.needs_future and aligner.causal:
+        return Crafted((), {"the key stands to the right, which a decoder cannot see": n})
+    data = probe.dataset(aligner, n=n, seed=seed)
+    check_examples(data, aligner)
+    return data
 
 
 def check_examples(data: Crafted, aligner: Aligner) -> None:
@@ -17,7 +30,7 @@ def check_examples(data: Crafted, aligner: Aligner) -> None:
             twin of another length or with other links.
     """
     for number, example in enumerate(data.examples):
-        for version in (example,) if example.twin is None else (example, example.twin):
+        for version in example.versions:
             problem = next(_problems(version, aligner), "")
             if problem:
                 raise ValueError(f"example {number} (template {example.template!r}): {problem}")
@@ -27,17 +40,6 @@ def check_examples(data: Crafted, aligner: Aligner) -> None:
                 raise ValueError(
                     f"example {number}: its twin has {other} tokens and links, not {shape}"
                 )
-
-
-def check_ids(token_ids: Iterable[int], d_vocab: int) -> None:
-    """Nothing, if the model has an embedding for every id.
-
-    Raises:
-        ValueError: Naming the first id below 0 or past the vocabulary.
-    """
-    for token in token_ids:
-        if not 0 <= token < d_vocab:
-            raise ValueError(f"token id {token} is outside the vocabulary of {d_vocab} ids")
 
 
 def _shape(example: Example) -> tuple[int, int]:

@@ -33,7 +33,7 @@ def crafted(probe: Probe, causal: bool, seed: int = 0) -> Crafted:
 
 
 def versions(data: Crafted) -> list[Example]:
-    return [v for e in data.examples for v in ((e,) if e.twin is None else (e, e.twin))]
+    return [version for example in data.examples for version in example.versions]
 
 
 def ideal_pattern(example: Example) -> torch.Tensor:
