@@ -28,6 +28,10 @@ COMMANDS = {
         "rolecall.reports.paths_command:paths",
         "Show which earlier heads feed a head, and by which input.",
     ),
+    "prune": (
+        "rolecall.reports.prune_command:prune",
+        "Remove more and more heads and see what each task loses.",
+    ),
     "weights": (
         "rolecall.reports.weights_command:weights",
         "Read copying and composition off the weights.",

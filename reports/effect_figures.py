@@ -37,6 +37,7 @@ def effect_heatmap(
     kind: str,
     *,
     column: str = "total",
+    columns: int = 1,
     save: Path | None = None,
 ) -> Axes:
     """One number of every head on one task: orange where the head helps, violet where it harms.
@@ -49,6 +50,7 @@ def effect_heatmap(
         task: Its name.
         kind: What heads were replaced by.
         column: total, direct, indirect, self_repair, generic_damage or kl.
+        columns: Width in columns of a paper, 1 or 2.
         save: A path without ending: .svg, .pdf, .png and .csv are written there.
 
     Raises:
@@ -64,7 +66,7 @@ def effect_heatmap(
     most = float(known.max(initial=0.0)) or 1.0
     unit = "" if column == "self_repair" else f" ({_unit(rows, column)})"
     with rolecall_style():
-        axes = new_axes(1, map_height(shape, 1))
+        axes = new_axes(columns, map_height(shape, columns))
         sns.heatmap(
             pd.DataFrame(grid),
             ax=axes,
@@ -85,7 +87,12 @@ def effect_heatmap(
 
 
 def effect_forest(
-    data: Run | pd.DataFrame, task: str, *, n: int = 12, save: Path | None = None
+    data: Run | pd.DataFrame,
+    task: str,
+    *,
+    n: int = 12,
+    columns: int = 1,
+    save: Path | None = None,
 ) -> Axes:
     """The heads with the largest effects on a task, every kind of replacement side by side.
 
@@ -95,6 +102,7 @@ def effect_forest(
         data: A run, or rows of the effects table.
         task: Its name.
         n: How many heads.
+        columns: Width in columns of a paper, 1 or 2.
         save: A path without ending: .svg, .pdf, .png and .csv are written there.
 
     Raises:
@@ -107,7 +115,7 @@ def effect_forest(
     place = {name: len(top) - number for number, name in enumerate(top)}
     step = 0.7 / max(len(kinds), 1)
     with rolecall_style():
-        axes = new_axes(1, 1.1 + 0.24 * len(top))
+        axes = new_axes(columns, 1.1 + 0.24 * len(top))
         axes.axvline(0, color="0.6", lw=0.6, zorder=0)
         for number, kind in enumerate(kinds):
             part = shown[shown["ablation"] == kind]

@@ -21,6 +21,14 @@ MADE_BY = {
 }
 """The tables of design §6, and the command that writes each."""
 
+ALSO = {
+    "composition": "rolecall weights",
+    "pruning": "rolecall prune",
+    "near_misses": "rolecall verdict",
+    "sensitivity": "rolecall verdict",
+}
+"""Further tables, which a run may well do without."""
+
 CSV = {
     "heads": ("layer", "head", "label", "tier"),
     "near_misses": ("layer", "head", "role", "reasons"),
@@ -101,7 +109,7 @@ def rows_of(data: Run | pd.DataFrame, name: str) -> pd.DataFrame:
         return data
     rows = data.table(name)
     if rows is None:
-        command = MADE_BY.get(name)
+        command = {**MADE_BY, **ALSO}.get(name)
         way = f"; run `{command}` first" if command else ""
         raise ValueError(f"{data.folder} has no table {name!r}{way}")
     return rows

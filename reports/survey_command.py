@@ -34,8 +34,8 @@ def survey(
     """Check MODEL, scan it, read its weights, ablate, decide, and write the report.
 
     Steps that are done already in the run folder are not run again. A model of up to 64 heads has
-    all of them ablated; of a larger one those that lead a role and some drawn at random, unless
-    --full is given.
+    all of them ablated, and pruning curves for the tasks of its labelled heads; of a larger one
+    those that lead a role and some drawn at random are ablated, unless --full is given.
     """
     folder = run_folder(out, options["model"])
     if conllu is not None and not conllu.is_file():
@@ -45,18 +45,37 @@ def survey(
         from rolecall.analyses.survey import survey as run_all
 
         paces = {"quick": QUICK, "full": FULL, None: ORDINARY}
+        model = open_model(options)
         result = run_all(
-            open_model(options),
+            model,
             out=folder,
             pace=paces[pace],
             treebank=conllu,
             seed=seed,
             progress=told,
         )
+        unpruned = prune_labelled(model, folder, seed, told)
         told("report", 0, 1)
         page, problem = _report(folder, figures)
         told("report", 1, 1)
-    _print(result, page, problem)
+    _print(result, page, problem, [*result.notes, *unpruned])
+
+
+def prune_labelled(model: Any, folder: Path, seed: int, told: Any) -> list[str]:
+    """Nothing, or why there are no pruning curves; those of tasks with labelled heads are made."""
+    from rolecall.analyses.pruning import Pruning, prune
+    from rolecall.analyses.removal_orders import read_ranks
+    from rolecall.analyses.survey import FEW_HEADS
+
+    if not (folder / "effects.parquet").is_file():
+        return []
+    names = read_ranks(folder).labelled_tasks()
+    if not names:
+        return []
+    if model.n_layers * model.n_heads > FEW_HEADS:
+        return [f"no pruning curves of {', '.join(names)}: `rolecall prune` makes them"]
+    prune(model, folder, names, how=Pruning(seed=seed), progress=told)
+    return []
 
 
 def _report(folder: Path, figures: bool) -> tuple[Path | None, str]:
@@ -77,12 +96,12 @@ def _report(folder: Path, figures: bool) -> tuple[Path | None, str]:
     return path, ""
 
 
-def _print(result: Any, page: Path | None, problem: str) -> None:
+def _print(result: Any, page: Path | None, problem: str, notes: list[str]) -> None:
     from rolecall.reports.verdict_summary import print_verdicts
 
     console = Console()
     print_verdicts(result.verdicts, console)
-    for note in result.notes:
+    for note in notes:
         console.print(f"[yellow]·[/yellow] {note}", highlight=False)
     if result.generalisation is not None:
         console.print(table_of_generalisation(result.generalisation))

@@ -65,9 +65,12 @@ def labelled_heads(run: Run) -> pd.DataFrame:
 
 
 def _rows(run: Run, name: str) -> pd.DataFrame:
+    from rolecall.reports.run import ALSO, MADE_BY
+
     found = run.table(name)
     if found is None:
-        way = f"; `{dict(run.missing())[name]}` writes it" if name in dict(run.missing()) else ""
+        command = {**MADE_BY, **ALSO}.get(name)
+        way = f"; `{command}` writes it" if command else ""
         there = ", ".join([*sorted(run.tables), *(["labelled"] if "heads" in run.tables else [])])
         raise ValueError(f"{run.folder} has no table {name!r}{way}; it has {there}")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -230,24 +231,32 @@ def draw_composition(heads: pd.DataFrame, *, seed: int) -> pd.DataFrame:
 
 def draw_pruning(n_heads: int, *, seed: int) -> pd.DataFrame:
     draw = np.random.default_rng(seed + 4)
-    removed = np.unique(np.linspace(0, n_heads, 11).astype(int))
+    removed = np.unique([*np.geomspace(1, n_heads, 9).astype(int), 0, 3, n_heads])
     parts = []
-    for order, power in (("random", 1.0), ("by effect", 3.0), ("by score", 1.8)):
-        left = 1 - (removed / n_heads) ** power
-        band = 0.06 if order == "random" else np.nan
-        noise = 0.01 * draw.standard_normal(len(removed))
-        parts.append(
-            pd.DataFrame(
-                {
-                    "order": order,
-                    "removed": removed,
-                    "metric": left + noise,
-                    "low": left - band,
-                    "high": left + band,
-                }
-            )
-        )
+    for task, power in (("induction", 0.3), ("coreference", 0.6)):
+        for order, steep in ((task, 0.4), ("largest effect", 0.3), ("smallest effect", 3.0)):
+            lost = (removed / n_heads) ** (power * steep)
+            parts.append(_curve(task, order, removed, lost, draw))
+        parts.append(_curve(task, "random", removed, (removed / n_heads) ** power, draw))
     return pd.concat(parts, ignore_index=True)
+
+
+def _curve(task: str, order: str, removed: np.ndarray, lost: np.ndarray, draw: Any) -> pd.DataFrame:
+    loss = task == "induction"
+    value = 0.2 + 6 * lost if loss else 4 - 4 * lost
+    value = value + 0.03 * draw.standard_normal(len(removed))
+    return pd.DataFrame(
+        {
+            "task": task,
+            "order": order,
+            "removed": removed,
+            "metric": "loss" if loss else "logit_difference",
+            "value": value,
+            "low": value - 0.3,
+            "high": value + 0.3,
+            "n_items": 12,
+        }
+    )
 
 
 def draw_sensitivity() -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import subprocess
@@ -18,12 +19,14 @@ from matplotlib.collections import PatchCollection, QuadMesh
 from matplotlib.text import Text
 from PIL import Image
 
-from rolecall.reports.all_figures import FIGURES, draw_all
+from rolecall.analyses.compare import role_depths
+from rolecall.reports.all_figures import FIGURES, draw_all, figures_of
 from rolecall.reports.atlas import atlas, cell_colour
 from rolecall.reports.attention_figure import attention_figure
 from rolecall.reports.compare_figure import depth_comparison
 from rolecall.reports.composition_figure import composition_graph
 from rolecall.reports.depth import depth_profile, role_layers
+from rolecall.reports.effect_figures import effect_forest, effect_heatmap
 from rolecall.reports.emergence import best_by_step, emergence
 from rolecall.reports.heatmap import role_heatmap
 from rolecall.reports.palette import LETTERS, PALE, ROLE_COLOURS, ink_on, role_colour, role_letters
@@ -48,10 +51,16 @@ DRAWN: dict[str, Draw] = {
     "effect": lambda run, columns: score_against_effect(run, columns=columns),
     "depth": lambda run, columns: depth_profile(run, columns=columns),
     "repair": lambda run, columns: total_direct_repair(run, "induction", columns=columns),
-    "pruning": lambda run, columns: pruning_curves(run, columns=columns),
+    "pruning": lambda run, columns: pruning_curves(run, "coreference", columns=columns),
     "composition": lambda run, columns: composition_graph(run, columns=columns),
     "similarity": lambda run, columns: similarity_clusters(run, columns=columns),
     "sensitivity": lambda run, columns: label_sensitivity(run, columns=columns),
+    "forest": lambda run, columns: effect_forest(run, "coreference", columns=columns),
+    "effect map": lambda run, columns: effect_heatmap(run, "induction", "mean", columns=columns),
+    "depths": lambda run, columns: depth_comparison(
+        role_depths({n: labels_of(run) for n in ("one", "two")}, {"one": 5, "two": 5}),
+        columns=columns,
+    ),
     "emergence": lambda run, columns: emergence(
         {at: draw_scores(run.shape, seed=at) for at in (0, 100)}, columns=columns
     ),
@@ -191,15 +200,23 @@ def test_the_same_figure_gives_the_same_bytes(run: Run, tmp_path: Path) -> None:
         assert one == two, kind
 
 
-def test_text_stays_text(run: Run, tmp_path: Path) -> None:
-    role_heatmap(run, "previous_token", save=tmp_path / "map")
-    assert "previous_token (mass)</text>" in (tmp_path / "map.svg").read_text(encoding="utf-8")
-    pdf = (tmp_path / "map.pdf").read_bytes()
-    assert b"/Type3" not in pdf.replace(b" ", b"")
+@pytest.mark.parametrize("name", DRAWN)
+def test_text_stays_text(run: Run, tmp_path: Path, name: str) -> None:
+    axes = DRAWN[name](run, 1)
+    # Numbers on an axis are chosen anew for each file; words are not.
+    words = {w for text in texts(axes) for w in text.get_text().split() if w[0].isalpha()}
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    svg, pdf, _, _ = save_figure(figure, pd.DataFrame(), tmp_path / "figure")
+    vector = html.unescape(svg.read_text(encoding="utf-8"))
+    assert not [word for word in words if word not in vector]
+    raw = pdf.read_bytes().replace(b" ", b"")
+    assert b"/Type3" not in raw
+    assert b"/FontFile2" in raw  # TrueType, embedded
     if shutil.which("pdftotext"):
-        command = ["pdftotext", str(tmp_path / "map.pdf"), "-"]
+        command = ["pdftotext", "-raw", str(pdf), "-"]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert "previous_token (mass)" in said
+        assert not [word for word in words if word not in said.split()]
 
 
 def test_what_the_user_set_stays(run: Run) -> None:
@@ -319,8 +336,19 @@ def test_heads_with_one_profile_are_one_cluster() -> None:
 
 def test_all_figures_that_the_tables_allow(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, tables=("scores", "manifest")))
-    assert draw_all(run, tmp_path / "figures") == ["atlas", "depth", "similarity"]
-    assert set(FIGURES) >= {"atlas", "depth", "similarity"}
+    drawn = draw_all(run, tmp_path / "figures")
+    roles = sorted(set(run.tables["scores"]["role"]))
+    assert drawn == ["atlas", "depth", "similarity", *(f"scores-{role}" for role in roles)]
+    assert {path.stem for path in (tmp_path / "figures").iterdir()} == set(drawn)
+
+
+def test_a_whole_run_has_every_figure(run: Run) -> None:
+    names = [name for name, _ in figures_of(run)]
+    assert set(FIGURES) <= set(names)
+    assert "effects-induction-forest" in names
+    assert "total-direct-coreference" in names
+    assert "pruning-coreference" in names
+    assert len(names) == len(set(names))
 
 
 def test_empty_things_say_why_they_are_empty(tmp_path: Path) -> None:
