@@ -129,23 +129,19 @@ def ability(once: pd.DataFrame, facts: dict[str, Any]) -> dict[str, Any]:
     """Whether the model can do the task at all, and by what it was judged.
 
     A logit difference: the share of items with the answer above the foil is over one half
-    (binomial, one-sided 5 %). A loss: it is below the control, the same targets predicted from
-    another item of the batch, or else below that of guessing evenly (t test, one-sided 5 %).
+    (binomial, one-sided 5 %). A loss: it is below the control (t test, one-sided 5 %), which is the
+    loss of the same targets predicted from another item of the batch, and for an item that has no
+    like in its batch the loss of guessing evenly.
     """
     clean = once["clean"].to_numpy(float)
     if facts["metric"] == "logit_difference":
         right = int((clean > 0).sum())
         p = binomtest(right, len(clean), 0.5, alternative="greater").pvalue
         return {"clean_accuracy": right / len(clean), "control": None, "interpretable": p < 0.05}
-    control = once["control"].to_numpy(float)
-    known = ~np.isnan(control)
-    if known.sum() >= 2:
-        gain, reference = (control - clean)[known], float(control[known].mean())
-    else:
-        reference = float(np.log(facts["d_vocab"]))
-        gain = reference - clean
+    control = once["control"].fillna(float(np.log(facts["d_vocab"]))).to_numpy(float)
+    gain = control - clean
     able = bool(gain.mean() > 0 and len(gain) > 1 and _surely_positive(gain))
-    return {"clean_accuracy": None, "control": reference, "interpretable": able}
+    return {"clean_accuracy": None, "control": float(control.mean()), "interpretable": able}
 
 
 def _surely_positive(values: np.ndarray) -> bool:

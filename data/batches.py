@@ -26,33 +26,51 @@ class Plan:
     """Everything that fixes a run; the same plan gives the same weights on the same machine.
 
     The rate rises over `warmup` steps, stays, and falls to nothing over the last `cooldown` steps.
-    `repeats` is the share of repeated sequences, `length` the tokens in each sequence.
+    `repeats` is the share of repeated sequences, `later` that share from step `settled` on, when
+    copying is learnt. From there on what heads write is taxed (`rolecall.data.thrift`), rising over
+    `ramp` steps to `tax`. `length` is the tokens in each sequence; `average` the share of the
+    running mean of the weights that a step keeps.
     """
 
     seed: int = 0
-    steps: int = 5000
+    steps: int = 8000
     warmup: int = 150
-    cooldown: int = 1500
+    cooldown: int = 2500
+    settled: int = 2000
+    ramp: int = 2500
     repeats: float = 0.4
+    later: float = 0.2
+    tax: float = 0.006
     length: int = 64
     batch: int = 48
     lr: float = 1.5e-3
+    muon: float = 0.02
     fresh: float = 0.1
     decay: float = 0.1
+    average: float = 0.995
     every: int = 250
 
     def scale(self, step: int) -> float:
         """What the learning rate is multiplied by at a step."""
         return min(1, (step + 1) / self.warmup, (self.steps - step) / self.cooldown)
 
+    def repeated(self, step: int) -> int:
+        """How many sequences of a step are repeats."""
+        return round((self.repeats if step < self.settled else self.later) * self.batch)
+
+    def taxed(self, step: int) -> float:
+        """The tax on what heads write at a step, in nats per unit of norm."""
+        return self.tax * min(1.0, max(0.0, (step - self.settled) / self.ramp))
+
 
 def batches(
     plan: Plan, tokenizer: PreTrainedTokenizerFast, start: int = 0
 ) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yields (ids, targets) step by step; targets are `UNCOUNTED` where nothing can be learnt."""
-    repeats, length = round(plan.repeats * plan.batch), plan.length
+    length = plan.length
     pool = [pools(tokenizer, group) for group in range(GROUPS)]
     for step in range(start, plan.steps):
+        repeats = plan.repeated(step)
         ids = torch.full((plan.batch, length), cast("int", tokenizer.pad_token_id))
         targets = torch.full((plan.batch, length), UNCOUNTED)
         for row in range(repeats):

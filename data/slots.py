@@ -17,6 +17,8 @@
 | `{det1}` … `{tail1}` | a determiner and, after its noun, the words that go with it |
 | `{aux1}` `{goes1}` `{when1}` | an auxiliary, a verb in its form, the words that go with it |
 | `{word1}` | a word of degree, the same for the same digit |
+| `{open1}` … `{close1}` | a bracket or quote of some kind and what closes it |
+| `{sep1}` | the mark between the parts of a list, the same for the same digit |
 
 Persons 1 and 2 are of opposite gender; the gender of others is free. A capital on a slot puts one
 on its text. A verb's specification (`{likes1:v}`) makes it the same verb wherever it stands.
@@ -66,6 +68,10 @@ ASIDES = (
 )  # fmt: skip
 PARTICLES = ("away", "back", "off", "out", "up", "down")
 DEGREES = ("so", "very", "too", "quite", "rather", "as", "almost", "nearly")
+SEPARATORS = (",", ";", ":")
+BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ('"', '"'))
+# what a digit keeps: one of these, another for another digit
+KEPT = {"word": DEGREES, "sep": SEPARATORS}
 FREE = {"prep": PREPOSITIONS, "so": OPENERS, "aside": ASIDES}
 # what follows a noun because of its determiner: tail, singular, plural
 TAILS = (
@@ -163,8 +169,10 @@ def _lower(slot: Slot, cast: Cast) -> str:
         return cast.rng.choice(FREE[kind])
     if kind in ("det", "tail"):
         return cast.pick(f"det{slot.index}", TAILS)[0 if kind == "tail" else 1 + plural]
-    if kind == "word":
-        return cast.pick(slot.index, tuple((word,) for word in DEGREES))[0]
+    if kind in KEPT:
+        return cast.pick(f"{kind}{slot.index}", tuple((text,) for text in KEPT[kind]))[0]
+    if kind in ("open", "close"):
+        return cast.pick(f"open{slot.index}", BRACKETS)[kind == "close"]
     if kind in ("aux", "goes", "when"):
         *agreeing, form, tail = cast.pick(f"aux{slot.index}", AUXILIARIES)
         verb = cast.draw("verbs", f"goes{slot.index}", kind="intransitive")

@@ -9,7 +9,8 @@ from random import Random
 
 from rolecall.data.templates import templates
 from rolecall.probes.aligner import WORD, Aligner
-from rolecall.probes.base import Crafted, Example, Link, Positions, probe
+from rolecall.probes.base import Crafted, Example, Link, Positions, Task, probe
+from rolecall.probes.choice import crafted, task
 from rolecall.probes.frequency import GRAMMAR, zipf
 from rolecall.probes.passages import Passage, passages
 from rolecall.probes.sentences import sentences
@@ -20,12 +21,26 @@ QUERIES = 6
 NO_MARK = "a passage without a delimiter before its queries"
 
 
+def separator(aligner: Aligner, *, n: int, seed: int) -> Task:
+    """Whether a list goes on with the mark that divided its parts so far, `;` or `,`.
+
+    >>> from rolecall.probes.toy import toy_aligner
+    >>> aligner = toy_aligner()
+    >>> item = separator(aligner, n=1, seed=0).items[0]
+    >>> aligner.tokenizer.decode(item.token_ids[1:])
+    'They had the sailor ; the camel ; the spoon'
+    >>> aligner.tokenizer.convert_ids_to_tokens([item.answer, item.foil])
+    [';', ',']
+    """
+    return task(aligner, "separator", crafted("delimiter_task", n=n, seed=seed))
+
+
 @probe(
     family="delimiter",
     source="Clark et al. 2019, arXiv 1906.04341, section 3.2 (attention to periods and commas)",
     score="mass",
     accounts=("offset", "frequency"),
-    no_task="what follows a delimiter can be told from the delimiter itself, without attention",
+    task=separator,
 )
 def delimiter(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from a word to the delimiters in view: stop, comma, colon, semicolon, line break.
@@ -44,12 +59,12 @@ def delimiter(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """
     natural = 0 if aligner.tokenizer is None else n // 2
     made = sentences(templates("delimiter"), n=n - natural, seed=seed)
-    crafted = aligned(aligner, [_marked(text) for text in made])
-    dropped = Counter(crafted.dropped)
+    sentence = aligned(aligner, [_marked(text) for text in made])
+    dropped = Counter(sentence.dropped)
     found, lost = passages(aligner, n=natural, seed=seed)
     dropped.update({reason: count for reason, count in lost.items() if count})
     rng = Random(seed)
-    examples = list(crafted.examples)
+    examples = list(sentence.examples)
     for passage in found:
         links = _links(aligner, passage, rng)
         if links:
