@@ -33,11 +33,11 @@ class Plan:
     """
 
     seed: int = 0
-    steps: int = 8000
+    steps: int = 7000
     warmup: int = 150
-    cooldown: int = 2500
+    cooldown: int = 2200
     settled: int = 2000
-    ramp: int = 2500
+    ramp: int = 2000
     repeats: float = 0.4
     later: float = 0.2
     tax: float = 0.006

@@ -7,6 +7,7 @@ is about, its specification the number (`rolecall.data.slots` lists them). `|` i
 import csv
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import repeat
@@ -71,7 +72,12 @@ def fill(frame: str, groups: Iterable[int], rng: Random, contrast: bool = False)
         rng: source of all choices.
         contrast: whether referents 1 and 2 must differ in number.
     """
-    parts = parse(frame)
+    either = rng.choice((("1", "2"), ("2", "1")))
+    who = dict(zip("78", either, strict=True))
+    parts = [
+        replace(part, index=who.get(part.index, part.index)) if isinstance(part, Slot) else part
+        for part in parse(frame)
+    ]
     slots = [part for part in parts if isinstance(part, Slot)]
     fixed = {s.index: s.spec for s in slots if s.spec in ("one", "many") and s.index}
     fixed |= {s.index: "one" for s in slots if s.kind in PEOPLE}

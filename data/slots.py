@@ -20,7 +20,8 @@
 | `{open1}` … `{close1}` | a bracket or quote of some kind and what closes it |
 | `{sep1}` | the mark between the parts of a list, the same for the same digit |
 
-Persons 1 and 2 are of opposite gender; the gender of others is free. A capital on a slot puts one
+Persons 1 and 2 are of opposite gender; the gender of others is free. 7 and 8 are referents 1 and 2
+in either order, so that their order does not tell who is meant. A capital on a slot puts one
 on its text. A verb's specification (`{likes1:v}`) makes it the same verb wherever it stands.
 """
 
