@@ -1,4 +1,4 @@
-"""Training the embedded model: what is taxed, and that a run cut off goes on as if it had not been."""
+"""Training the embedded model: what is taxed, and that a run cut off ends as one that was not."""
 
 from pathlib import Path
 
