@@ -16,27 +16,16 @@ from einops import einsum
 
 from rolecall.analyses.check import check
 from rolecall.analyses.forward import real_positions, run_body, run_logits
-from rolecall.analyses.hooks import hooked, read_patterns, read_z, require_rows, split_heads
+from rolecall.analyses.hooks import hooked, read_patterns, require_rows, split_heads
 from rolecall.analyses.models import load_model
 from tests import tiny_models
+from tests.captured import patterns_of, z_of
 
 ROOT = Path(__file__).resolve().parents[1]
 IDS = torch.arange(20, 40).unsqueeze(0)
 S1 = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
 S2 = "Once upon a time"
 S4 = "Once upon a time, there was a little girl named Lily."
-
-
-def patterns_of(model, ids, **given):
-    seen = {}
-    read_patterns(model, ids, lambda layer, pattern: seen.update({layer: pattern}), **given)
-    return seen
-
-
-def z_of(model, ids):
-    seen = {}
-    read_z(model, ids, lambda layer, z: seen.update({layer: z}))
-    return seen
 
 
 def log_probs(model, ids):

@@ -7,24 +7,13 @@ import torch
 from einops import einsum, rearrange
 
 from rolecall.analyses.forward import evaluating, real_positions, require_ids, run_body, run_plain
-from rolecall.analyses.hooks import hooked, read_patterns, read_z, require_rows
+from rolecall.analyses.hooks import hooked, read_patterns, require_rows
 from rolecall.analyses.models import load_model
 from tests import tiny_models
+from tests.captured import patterns_of, z_of
 
 IDS = torch.arange(20, 40).unsqueeze(0)
 SOFTMAX = tuple(family for family in tiny_models.FAMILIES if family != "lfm2")
-
-
-def patterns_of(model, ids, **given):
-    seen = {}
-    read_patterns(model, ids, lambda layer, pattern: seen.update({layer: pattern}), **given)
-    return seen
-
-
-def z_of(model, ids):
-    seen = {}
-    read_z(model, ids, lambda layer, z: seen.update({layer: z}))
-    return seen
 
 
 def count_hooks(model) -> int:
