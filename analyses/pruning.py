@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
     [("task", pa.string()), ("order", pa.string()), ("removed", pa.int64())]
     + [("metric", pa.string())]
     + [(name, pa.float64()) for name in ("value", "low", "high")]
-    + [("n_items", pa.int64())]
+    + [("n_items", pa.int64()), ("heads", pa.string())]
 )
 
 
@@ -89,8 +89,8 @@ def prune(
 
     One row a task, order and number of heads removed: the task's metric then (`value`), with `low`
     and `high`, which are the 95 % interval over templates and items, and for `random` the range of
-    its draws (null where there is one template, or one draw). Orders are those of
-    `removal_orders.removals`.
+    its draws (null where there is one template, or one draw). `heads` names the removed heads
+    (`L1H0+L1H3`; null for `random`). Orders are those of `removal_orders.removals`.
 
     Args:
         model: The run's.
@@ -113,7 +113,7 @@ def prune(
         for task in _tasks(model, ranks, list(names), how)
     ]
     path = run / "pruning.parquet"
-    fingerprint = digest([model_digest(describe(model)), how, *plans])
+    fingerprint = digest([model_digest(describe(model)), SCHEMA.names, how, *plans])
     if fingerprint_of(path) == fingerprint:
         return pd.read_parquet(path)
     require(model)
@@ -155,13 +155,15 @@ def _task_rows(
         same = [order for order in orders if order.name == name]
         units_of = [order.units() for order in same]
         for n in same[0].stops:
-            columns = [units[n].name if n else "clean" for units in units_of]
+            columns = [of[n].name if n else "clean" for of in units_of]
             values = wide[columns].to_numpy(float)
             if name == RANDOM:
                 low, high = _range(values)
             else:
                 low, high = _interval(values, weights) if once["template"].nunique() > 1 else NONE
-            rows.append((task.name, name, n, task.metric, values.mean(), low, high, len(wide)))
+            gone = units_of[0][n].name if n and name != RANDOM else None
+            row = (task.name, name, n, task.metric, values.mean(), low, high, len(wide), gone)
+            rows.append(row)
     return pd.DataFrame(rows, columns=SCHEMA.names)
 
 

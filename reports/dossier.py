@@ -61,7 +61,7 @@ def dossier(run: Run, head: tuple[int, int], *, samples: Sequence[Row] = ()) -> 
     stored = [*samples, *samples_of_head(run.folder, name)]
     missing = list(run.missing())
     if not stored:
-        missing.append(("examples of this head", f"rolecall head RUN {name} --model MODEL"))
+        missing.append(("examples of this head", f"rolecall head RUN {name} --model"))
     return Dossier(
         name=name,
         head=head,

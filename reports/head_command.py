@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rolecall.reports.number_text import interval, number, share
+
 if TYPE_CHECKING:
     from rolecall.reports.dossier import Dossier
     from rolecall.reports.run import Run
@@ -21,25 +23,37 @@ INPUTS = {"q": "queries", "k": "keys", "v": "values"}
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("head")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page here.")
-@click.option("--model", help="Look at this head's examples anew, with this model (loads torch).")
-def head(run: Path, head: str, html: Path | None, model: str | None) -> None:
+@click.option("--figure", type=click.Path(path_type=Path), help="Save its evidence profile here.")
+@click.option(
+    "--model",
+    is_flag=False,
+    flag_value="",
+    help="Look at this head's examples anew with this model, or the run's own (loads torch).",
+)
+def head(run: Path, head: str, html: Path | None, figure: Path | None, model: str | None) -> None:
     """Print all that RUN says of one head, such as L5H1.
 
     Where it looks and on which examples, what it writes, what breaks without it, who feeds it.
+    --figure takes a path without ending: .svg, .pdf, .png and .csv are written there.
     """
     from rolecall.analyses.tables import replace_file
     from rolecall.reports.dossier import dossier
     from rolecall.reports.head_page import head_html
+    from rolecall.reports.profile import evidence_profile
     from rolecall.reports.run import parse_head, read_run
 
     found = read_run(run)
     at = parse_head(head, found)
-    fresh = _look(found, at, model) if model else ()
+    fresh = look(found, at, model) if model is not None else ()
     facts = dossier(found, at, samples=fresh)
+    if figure is not None:
+        evidence_profile(found, at, save=figure)
+        click.echo(f"{figure}.pdf, .svg, .png and .csv")
     if html is not None:
         text = head_html(found, facts)
         replace_file(html, lambda partial: partial.write_text(text, encoding="utf-8"))
         click.echo(f"{html}")
+    if html is not None or figure is not None:
         return
     print_dossier(facts, Console())
 
@@ -55,7 +69,7 @@ def print_dossier(facts: Dossier, console: Console) -> None:
         console.print("\n[bold]Where it looks[/bold]")
         console.print(_scores(facts))
     if facts.templates:
-        named = [f"{name} {score:.2f}" for name, score in facts.templates]
+        named = [f"{name} ({score:.2f})" for name, score in facts.templates]
         ends = f"{', '.join(named[:3])} … {', '.join(named[-3:])}"
         several = len(named) > 6
         said = ends if several else ", ".join(named)
@@ -65,8 +79,11 @@ def print_dossier(facts: Dossier, console: Console) -> None:
     if facts.effects:
         console.print("\n[bold]What breaks without it[/bold] (positive: the head helps)")
         console.print(_effects(facts))
+        if not all(row["usable"] for row in facts.effects):
+            console.print("* the model does not do this task, so losing it means nothing")
     if facts.weights:
-        said = ", ".join(f"{name.replace('_', ' ')} {v:.2f}" for name, v in facts.weights.items())
+        parts = [f"{name.replace('_', ' ')} {number(v)}" for name, v in facts.weights.items()]
+        said = ", ".join(parts)
         console.print(f"\n[bold]Weights[/bold]  {said}", highlight=False)
     for title, edges in (("Fed by", facts.fed_by), ("Feeds", facts.feeds)):
         if edges:
@@ -76,29 +93,47 @@ def print_dossier(facts: Dossier, console: Console) -> None:
         console.print(f"[dim]missing: {what} ({escape(command)})[/dim]", highlight=False)
 
 
-def _look(run: Run, head: tuple[int, int], model: str) -> list[dict[str, Any]]:
-    """Fresh samples of this head on its leading role's examples."""
-    from rolecall.analyses import load_model
-    from rolecall.analyses.attention_sample import look_at
+def look(run: Run, head: tuple[int, int], model: str) -> list[dict[str, Any]]:
+    """Fresh samples of this head on its leading role's examples, by this or the run's own model.
 
-    settings = run.manifest.get("settings", {})
-    scores = run.tables["scores"]
+    Raises:
+        ValueError: It is another model than the run's, or the run has no scores.
+    """
+    from rolecall.analyses.attention_sample import look_at
+    from rolecall.analyses.manifest import check_folder
+    from rolecall.reports.model_options import EMBEDDED, open_model
+    from rolecall.reports.run import rows_of
+
+    described = run.manifest.get("model", {})
+    name = model or described.get("name")
+    bos = described.get("bos")
+    policy = bos.get("policy") if isinstance(bos, dict) else None
+    opened = open_model(
+        {
+            "model": None if name in (EMBEDDED, None) else name,
+            "device": "cpu",
+            "dtype": described.get("dtype") or "float32",
+            "bos": policy if isinstance(policy, bool) else None,
+            "revision": described.get("revision"),
+        }
+    )
+    check_folder(run.folder, opened)
+    scores, settings = rows_of(run, "scores"), run.manifest.get("settings", {})
     rows = scores[(scores["layer"] == head[0]) & (scores["head"] == head[1])]
     rows = rows.sort_values("margin", ascending=False, kind="stable").head(1)
-    n, seed = settings.get("n", 96), settings.get("seed", 0)
-    return look_at(load_model(model), rows, run.folder, n=n, seed=seed)
+    return look_at(opened, rows, run.folder, n=settings.get("n", 96), seed=settings.get("seed", 0))
 
 
 def _scores(facts: Dossier) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("role", "score", "95 %", "chance", "baseline", "margin", "specific", "sink", ""):
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    for name in ("role", "score", "95 %", "chance", "base", "margin", "spec.", "sink", ""):
         table.add_column(name, justify="left" if name in ("role", "") else "right", no_wrap=True)
     for row in facts.scores:
-        interval = "–" if row["ci_low"] is None else f"{row['ci_low']:.2f}–{row['ci_high']:.2f}"
+        within = "–" if row["ci_low"] is None else f"{row['ci_low']:.2f}–{row['ci_high']:.2f}"
         table.add_row(
             row["role"],
             f"{number(row['score'])} {row['score_kind']}",
-            interval,
+            within,
             *(number(row[name]) for name in ("chance", "baseline")),
             number(row["margin"], signed=True),
             *(number(row[name]) for name in ("specificity", "sink")),
@@ -108,28 +143,20 @@ def _scores(facts: Dossier) -> Table:
 
 
 def _effects(facts: Dossier) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in ("task", "total", "95 %", "direct", "repaired", "damage", "by"):
         table.add_column(name, justify="left" if name in ("task", "by") else "right", no_wrap=True)
     for row in facts.effects:
-        low, high = row["total_low"], row["total_high"]
         table.add_row(
-            row["task"] + ("" if row["usable"] else " (not done by the model)"),
+            row["task"] + "*" * (not row["usable"]),
             number(row["total"], signed=True),
-            "–" if low is None else f"{low:.2f} to {high:.2f}",
+            interval(row["total_low"], row["total_high"]),
             number(row["direct"], signed=True),
-            "–" if row["self_repair"] is None else f"{row['self_repair']:.0%}",
+            share(row["self_repair"]),
             number(row["generic_damage"], signed=True),
             row["ablation"],
         )
     return table
-
-
-def number(value: float | None, *, signed: bool = False) -> str:
-    """Two decimals, or a dash for what is missing."""
-    if value is None or value != value:
-        return "–"
-    return f"{value:+.2f}" if signed else f"{value:.2f}"
 
 
 def _print_sample(sample: dict[str, Any], console: Console) -> None:

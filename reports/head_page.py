@@ -45,7 +45,7 @@ def head_html(run: Run, facts: Dossier) -> str:
 def _profile(run: Run, facts: Dossier) -> str:
     """The evidence profile as SVG, without the lines that only a file of its own needs."""
     with rolecall_style():
-        axes = evidence_profile(run, facts.head, columns=2)
+        axes = evidence_profile(run, facts.head)
         figure = axes.get_figure(root=True)
         assert figure is not None
         stream = io.StringIO()

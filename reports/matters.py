@@ -1,4 +1,4 @@
-"""Each role in a plain sentence: which heads do it, and does the model depend on them?"""
+"""Which heads do each role, and does the model depend on them: a run's tables, role by role."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import pandas as pd
 
+from rolecall.reports.all_at_once import all_at_once
 from rolecall.reports.own_task import own_effects, own_tasks
+from rolecall.reports.role_sentence import Findings, Named, Together, role_sentence
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, significant
 
 TOP = 6
+HEAD = ["layer", "head"]
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,13 @@ class RoleStory:
         family, definition, source: From the manifest; empty where it does not say.
         kind: `mass` or `hit`.
         heads: The heads that hold it, leading ones first, each with what is known of it.
+        helpers: Heads without its pattern that its task needs all the same (tier D).
         sentence: Which heads do it and whether that matters, in plain words.
-        verdict: The same in a word or two: `yes`, `yes, not only here`, `not detected`,
-            `not tested`, `no head`, `not judged`.
+        verdict: The same in a word or two: `yes`, `yes, not only here`, `yes, together`,
+            `not detected`, `not tested`, `no head`, `not judged`.
         task: The task that decides, or why there is none.
         best: The strongest heads whether or not they hold the role.
+        together: What removing all its heads at once does, if that was tried.
     """
 
     role: str
@@ -36,16 +41,18 @@ class RoleStory:
     definition: str
     source: str
     kind: str
-    heads: tuple[dict[str, Any], ...]
+    heads: tuple[Named, ...]
+    helpers: tuple[Named, ...]
     sentence: str
     verdict: str
     task: str
-    best: tuple[dict[str, Any], ...]
+    best: tuple[Named, ...]
+    together: Together | None
 
     @property
     def tiers(self) -> dict[str, str]:
-        """Head → tier, for the heads that hold the role."""
-        return {head["name"]: head["tier"] for head in self.heads}
+        """Head → tier, for the heads that hold the role and its helpers."""
+        return {head["name"]: head["tier"] for head in (*self.heads, *self.helpers)}
 
 
 def role_stories(run: Run) -> tuple[RoleStory, ...]:
@@ -55,7 +62,7 @@ def role_stories(run: Run) -> tuple[RoleStory, ...]:
         return ()
     joined = scores.merge(
         own_effects(run).drop(columns=["kv_group", "p_value", "p_max", "q_value"], errors="ignore"),
-        on=["role", "layer", "head"],
+        on=["role", *HEAD],
         how="left",
     )
     verdicts = _verdicts(run)
@@ -115,17 +122,25 @@ def _story(
         ["sure", "score"], ascending=False, kind="stable"
     )
     here = verdicts[verdicts["role"] == role].drop(columns="role")
-    held = here.merge(ranked, on=["layer", "head"], how="left").assign(
+    held = here.merge(ranked, on=HEAD, how="left").assign(
         total=lambda t: t["total"].astype(float), score=lambda t: t["score"].astype(float)
     )
     held = held.sort_values(
         ["tier", "total", "score"], ascending=[True, False, False], kind="stable"
     )
-    heads = tuple(_named(record) for record in held.to_dict("records"))
-    best = tuple(_named(record) for record in ranked.head(TOP).to_dict("records"))
-    task = tasks.get(role)
-    verdict, sentence = _said(heads, best, task=task, facts=facts, run=run)
-    why = facts.get("no_task") or "its task was not run (`rolecall ablate`)"
+    named = tuple(_named(record) for record in held.to_dict("records"))
+    nearest = ranked.head(TOP).merge(_lacks(run, role), on=HEAD, how="left")
+    found = Findings(
+        doing=tuple(head for head in named if head["tier"] != "D"),
+        helpers=tuple(head for head in named if head["tier"] == "D"),
+        best=tuple(_named(record) for record in nearest.to_dict("records")),
+        task=tasks.get(role),
+        no_task=facts.get("no_task") or "its task was not run (`rolecall ablate`)",
+        judged="heads" in run.tables,
+        measured="effects" in run.tables,
+        together=all_at_once(run, role),
+    )
+    verdict, sentence = role_sentence(found)
     return RoleStory(
         role=role,
         title=role.replace("_", " "),
@@ -133,15 +148,17 @@ def _story(
         definition=str(facts.get("definition", "")),
         source=str(facts.get("source", "")),
         kind=str(rows["score_kind"].iloc[0]),
-        heads=heads,
+        heads=found.doing,
+        helpers=found.helpers,
         sentence=sentence,
         verdict=verdict,
-        task=task or f"none: {why}",
-        best=best,
+        task=found.task or f"none: {found.no_task}",
+        best=found.best,
+        together=found.together,
     )
 
 
-def _named(record: dict[Any, Any]) -> dict[str, Any]:
+def _named(record: dict[Any, Any]) -> Named:
     plain = {
         str(key): None if value is None or value is pd.NA or value != value else value
         for key, value in record.items()
@@ -149,68 +166,10 @@ def _named(record: dict[Any, Any]) -> dict[str, Any]:
     return {**plain, "name": head_name(record["layer"], record["head"])}
 
 
-def _said(
-    heads: tuple[dict[str, Any], ...],
-    best: tuple[dict[str, Any], ...],
-    *,
-    task: str | None,
-    facts: dict[str, Any],
-    run: Run,
-) -> tuple[str, str]:
-    """The verdict in a word and the sentence."""
-    doing = [head for head in heads if head["tier"] in ("A", "B", "C", "E", "pattern only")]
-    causal = [head for head in doing if head["tier"] in ("A", "B")]
-    if not doing:
-        return "no head", _nobody(best, judged="heads" in run.tables)
-    who = _names(doing)
-    if causal:
-        lead = max(causal, key=lambda head: head["total"] or 0.0)
-        sure = any(head["tier"] == "A" for head in causal)
-        word = "yes" if sure else "yes, not only here"
-        only = "" if sure else ", though not more than other tasks do"
-        return word, f"{who} It matters{only}: {_cost(lead)}."
-    if doing[0]["tier"] == "pattern only":
-        return "not judged", f"{who} Their attention stands out; no verdict was worked out."
-    if "effects" not in run.tables:
-        return "not tested", f"{who} Whether it matters was not measured: no effects in this run."
-    if task is None:
-        why = facts.get("no_task") or "its task was not run"
-        return "not tested", f"{who} Whether it matters was not tested: {why}."
-    if all(head.get("total") is None for head in doing):
-        return "not tested", f"{who} Whether it matters is unknown: not ablated on {task}."
-    if any(head.get("usable") is False for head in doing):
-        return "not tested", f"{who} The model does not do the task {task}, so it cannot be told."
-    return "not detected", f"{who} No effect of removing one was detected on {task}."
-
-
-def _nobody(best: tuple[dict[str, Any], ...], *, judged: bool) -> str:
-    if not best:
-        return "No head was scored."
-    top = best[0]
-    by = f", against {top['chance']:.2f} by chance" if top.get("chance") is not None else ""
-    if top.get("baseline") is not None:
-        by += f" and {top['baseline']:.2f} by the best simpler account"
-    nobody = "No head has a clean label" if judged else "No head's attention stands out"
-    return f"{nobody}. The nearest is {top['name']}, score {top['score']:.2f}{by}."
-
-
-def _names(heads: list[dict[str, Any]]) -> str:
-    names = [head["name"] for head in heads]
-    if len(names) > 4:
-        return f"{len(names)} heads, led by {', '.join(names[:3])}."
-    return f"{_count(len(names), 'head')}: {', '.join(names)}."
-
-
-def _cost(head: dict[str, Any]) -> str:
-    total, task = head["total"], head.get("task")
-    if total is None or not task:
-        return f"removing {head['name']} hurts its task"
-    low, high = head.get("total_low"), head.get("total_high")
-    within = "" if low is None or high is None else f" (95 % {low:.2f} to {high:.2f})"
-    what = "the loss" if head.get("metric") == "loss" else "the logit difference"
-    verb = "raises" if head.get("metric") == "loss" else "lowers"
-    return f"removing {head['name']} {verb} {what} on {task} by {total:.2f}{within}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+def _lacks(run: Run, role: str) -> pd.DataFrame:
+    """Layer, head and what the head lacks for this role, of those that came closest to it."""
+    near = run.table("near_misses")
+    if near is None:
+        return pd.DataFrame(columns=[*HEAD, "lacks"]).astype({name: int for name in HEAD})
+    rows = near[near["role"] == role].rename(columns={"reasons": "lacks"})
+    return rows[[*HEAD, "lacks"]]

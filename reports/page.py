@@ -13,7 +13,9 @@ from rolecall.analyses.tables import plain
 from rolecall.reports.attention_view import Seen, attention_arcs, marked_words
 from rolecall.reports.dropped import dropped_items
 from rolecall.reports.grid_svg import Grid, shaded
+from rolecall.reports.manifest_lines import manifest_lines
 from rolecall.reports.matters import RoleStory, headline, role_stories
+from rolecall.reports.number_text import interval, number, share
 from rolecall.reports.page_data import page_data
 from rolecall.reports.palette import (
     TIER_STRENGTH,
@@ -25,6 +27,7 @@ from rolecall.reports.palette import (
 from rolecall.reports.redundancy import alike, repaired
 from rolecall.reports.reproduce import cite, commands
 from rolecall.reports.run import NO_LABEL, Run, labels_of, rows_of, significant
+from rolecall.reports.sensitivity_figure import sensitivity_rows
 from rolecall.reports.stored_samples import stored_samples
 
 ATLAS_WIDTH, MAP_WIDTH = 860.0, 230.0
@@ -40,7 +43,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["linked"] = linked
+    made.filters |= {"linked": linked, "number": number, "interval": interval, "share": share}
     return made
 
 
@@ -87,7 +90,8 @@ def report_facts(run: Run) -> dict[str, Any]:
         "commands": commands(run),
         "cite": cite(run),
         "manifest": plain(dict(run.manifest)),
-        "sensitivity": _records(run, "sensitivity"),
+        "manifest_lines": manifest_lines(run),
+        "sensitivity": sensitivity_rows(run),
     }
 
 
@@ -171,7 +175,8 @@ def map_svg(run: Run, story: RoleStory) -> str:
 def views(run: Run, story: RoleStory) -> list[dict[str, Any]]:
     """Stored examples of a role to show: of its heads, or of the strongest where none holds it."""
     stored = stored_samples(run.folder, story.role)
-    holding = [e for e in stored if e.get("head") in story.tiers]
+    names = {head["name"] for head in story.heads}
+    holding = [e for e in stored if e.get("head") in names]
     first = stored[0]["head"] if stored else None
     shown = holding or [e for e in stored if e.get("head") == first]
     return [
@@ -198,8 +203,3 @@ def _letters(grid: Grid, head: dict[Any, Any], letters: dict[str, str]) -> str:
 
 def _cell(head: dict[Any, Any]) -> tuple[int, int]:
     return int(head["layer"]), int(head["head"])
-
-
-def _records(run: Run, name: str) -> list[dict[str, Any]]:
-    rows = run.table(name)
-    return [] if rows is None else plain(rows.to_dict("records"))

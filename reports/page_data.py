@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rolecall.analyses.own_task import primary
+from rolecall.reports.own_task import own_tasks
 from rolecall.reports.palette import role_colour, role_letters
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
 from rolecall.reports.stored_samples import stored_samples
@@ -24,6 +25,7 @@ def page_data(run: Run) -> dict[str, Any]:
     labels = labels_of(run)
     keys = pd.MultiIndex.from_frame(labels[HEAD])
     scores = rows_of(run, "scores")
+    tasks = own_tasks(run)
     roles = sorted(set(scores["role"]) | {role for held in labels["roles"] for role in held})
     return {
         "layer": [int(v) for v in labels["layer"]],
@@ -33,7 +35,12 @@ def page_data(run: Run) -> dict[str, Any]:
         "tier": [tier or "" for tier in labels["tier"]],
         "held": [list(held) for held in labels["roles"]],
         "roles": {
-            role: {"colour": role_colour(role), "letters": letters, "title": role.replace("_", " ")}
+            role: {
+                "colour": role_colour(role),
+                "letters": letters,
+                "title": role.replace("_", " "),
+                "task": tasks.get(role),
+            }
             for role, letters in role_letters(roles).items()
         },
         "scores": {str(role): _scores(rows, keys) for role, rows in scores.groupby("role")},

@@ -32,12 +32,16 @@ def alike(run: Run) -> tuple[dict[str, Any], ...]:
 
 
 def repaired(run: Run, *, least: float = 0.2) -> tuple[dict[str, Any], ...]:
-    """Heads of whose direct effect the rest of the model makes good at least this share."""
+    """Heads that help directly, of whose effect the rest of the model makes good at least a share.
+
+    On tasks that the model does; what a head harms directly cannot be made good.
+    """
     effects = run.table("effects")
     if effects is None or effects.empty:
         return ()
     rows = primary(effects)
-    rows = rows[rows["self_repair"].astype(float).fillna(0.0) >= least]
+    share = rows["self_repair"].astype(float).fillna(0.0)
+    rows = rows[(share >= least) & (rows["direct"] > 0) & rows["usable"]]
     rows = rows.sort_values("self_repair", ascending=False, kind="stable").head(20)
     columns = ["layer", "head", "task", "direct", "total", "self_repair"]
     return tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from rolecall.reports.run import Run, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
 DOWN, UP = "#56B4E9", "#D55E00"
+COLUMNS = ("threshold", "value", "moved_to", "flips")
 
 
 def label_sensitivity(
@@ -29,9 +31,7 @@ def label_sensitivity(
         ValueError: There is no such table, or a column is missing.
     """
     rows = rows_of(data, "sensitivity")
-    lacking = [
-        name for name in ("threshold", "value", "moved_to", "flips") if name not in rows.columns
-    ]
+    lacking = [name for name in COLUMNS if name not in rows.columns]
     if lacking:
         raise ValueError(f"the sensitivity table lacks the columns {', '.join(lacking)}")
     names = list(dict.fromkeys(rows["threshold"]))
@@ -45,13 +45,30 @@ def label_sensitivity(
             at = [names.index(name) + shift for name in part["threshold"]]
             word = "lowered" if shift < 0 else "raised"
             by = (part["moved_to"] / part["value"] - 1).abs().max()
-            axes.barh(at, part["flips"], height=0.32, color=colour, label=f"{word} by {by:.0%}")
+            label = f"{word} by {by:.0%}"
+            drawn = axes.barh(at, part["flips"], height=0.32, color=colour, label=label)
+            axes.bar_label(drawn, fontsize=5.5, padding=2)  # where no label changes, that is seen
         axes.set_yticks(range(len(names)), labels=[str(n).replace("_", " ") for n in names])
         axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="labels that change")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlim(0, max(1.0, float(rows["flips"].max()) * 1.05))
+        axes.set_xlim(0, max(1.0, float(rows["flips"].max()) * 1.08))
         axes.tick_params(axis="y", length=0)
         figure = axes.get_figure(root=True)
         assert figure is not None
         figure.legend(loc="outside lower center", ncols=2)
         return finished(axes, rows, save)
+
+
+def sensitivity_rows(run: Run) -> tuple[dict[str, Any], ...]:
+    """One entry a threshold: its value, and (moved to, labels that change) for each move."""
+    rows = run.table("sensitivity")
+    if rows is None:
+        return ()
+    return tuple(
+        {
+            "threshold": str(name).replace("_", " "),
+            "value": float(part["value"].iloc[0]),
+            "moves": [(float(to), int(n)) for to, n in part[["moved_to", "flips"]].to_numpy()],
+        }
+        for name, part in rows.groupby("threshold", sort=False)
+    )

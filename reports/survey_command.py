@@ -108,8 +108,25 @@ def _print(result: Any, page: Path | None, problem: str, notes: list[str]) -> No
     if problem:
         console.print(problem, highlight=False)
     if page is not None:
+        _print_unheld(result.folder, console)
         console.print(f"\nReport: {page}", highlight=False)
     console.print(f"Written to {result.folder}/", highlight=False)
+
+
+def _print_unheld(folder: Path, console: Console) -> None:
+    """Nothing; prints for each role without a head which came nearest."""
+    from rolecall.reports.matters import role_stories
+    from rolecall.reports.role_summary import print_roles
+    from rolecall.reports.run import read_run
+
+    stories = role_stories(read_run(folder))
+    console.print("\n[bold]Roles without a head[/bold]")
+    print_roles([story for story in stories if not story.heads], console)
+    together = [story for story in stories if story.together is not None]
+    if together:
+        console.print("\n[bold]All heads of a role removed at once[/bold]")
+        print_roles(together, console)
+    console.print("All roles so: rolecall table RUN roles", style="dim", highlight=False)
 
 
 def table_of_generalisation(rows: Any) -> Table | str:

@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 @click.option("--markdown", "kind", flag_value="markdown", help="As Markdown.")
 @click.option("--role", help="Only the rows of this role.")
 def table(run: Path, name: str, kind: str | None, role: str | None) -> None:
-    """Print the table NAME of RUN: scores, effects, weights, verdicts or heads.
+    """Print the table NAME of RUN, such as scores, effects, weights, verdicts, heads or pruning.
 
-    `labelled` is the table for a paper: the heads that have a label, with score, margin and effect.
+    `roles` says for each role which heads do it and whether that matters; `labelled` is the table
+    for a paper: the heads that have a label, with score, margin and effect.
     """
     from rich.console import Console
 
+    from rolecall.reports.matters import role_stories
+    from rolecall.reports.role_summary import print_roles
     from rolecall.reports.run import read_run
     from rolecall.reports.table_text import as_csv, as_latex, as_markdown, print_rows
 
     found = read_run(run)
-    rows = labelled_heads(found) if name == "labelled" else _rows(found, name)
+    rows = DERIVED[name](found) if name in DERIVED else _rows(found, name)
     if role is not None:
         rows = _of_role(rows, role)
     if kind == "csv":
@@ -41,8 +44,25 @@ def table(run: Path, name: str, kind: str | None, role: str | None) -> None:
     elif kind == "latex":
         title = f"Attention heads of {found.name} with a role" if name == "labelled" else ""
         click.echo(as_latex(rows, caption=title, label="tab:heads"), nl=False)
+    elif name == "roles":
+        wanted = set(rows["role"])
+        print_roles([s for s in role_stories(found) if s.role in wanted], Console())
     else:
         print_rows(rows, Console())
+
+
+def roles_in_words(run: Run) -> pd.DataFrame:
+    """One row a role: which heads do it, and whether the model depends on them.
+
+    Raises:
+        ValueError: The run has no scores.
+    """
+    from rolecall.reports.matters import role_stories
+    from rolecall.reports.role_summary import role_table
+    from rolecall.reports.run import rows_of
+
+    rows_of(run, "scores")
+    return role_table(role_stories(run))
 
 
 def labelled_heads(run: Run) -> pd.DataFrame:
@@ -64,6 +84,10 @@ def labelled_heads(run: Run) -> pd.DataFrame:
     return named.reset_index(drop=True)
 
 
+DERIVED = {"labelled": labelled_heads, "roles": roles_in_words}
+"""Tables that are worked out from others."""
+
+
 def _rows(run: Run, name: str) -> pd.DataFrame:
     from rolecall.reports.run import ALSO, MADE_BY
 
@@ -71,7 +95,9 @@ def _rows(run: Run, name: str) -> pd.DataFrame:
     if found is None:
         command = {**MADE_BY, **ALSO}.get(name)
         way = f"; `{command}` writes it" if command else ""
-        there = ", ".join([*sorted(run.tables), *(["labelled"] if "heads" in run.tables else [])])
+        derived = {"labelled": "heads", "roles": "scores"}
+        able = [name for name, needs in derived.items() if needs in run.tables]
+        there = ", ".join([*sorted(run.tables), *able])
         raise ValueError(f"{run.folder} has no table {name!r}{way}; it has {there}")
     return found
 

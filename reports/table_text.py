@@ -46,9 +46,17 @@ def as_markdown(rows: pd.DataFrame) -> str:
 
 def as_latex(rows: pd.DataFrame, *, caption: str = "", label: str = "") -> str:
     """The rows as a LaTeX table (booktabs), everything in them escaped."""
-    columns = "".join("r" if pd.api.types.is_numeric_dtype(rows[name]) else "l" for name in rows)
+    numeric = [pd.api.types.is_numeric_dtype(rows[name]) for name in rows]
+    columns = "".join("r" if right else "l" for right in numeric)
     head = " & ".join(escaped(str(name).replace("_", " ")) for name in rows)
-    body = [" & ".join(map(escaped, line)) + r" \\" for line in _cells(rows)]
+    body = [
+        " & ".join(
+            _minus(cell) if right else escaped(cell)
+            for right, cell in zip(numeric, line, strict=True)
+        )
+        + r" \\"
+        for line in _cells(rows)
+    ]
     lines = [r"\begin{tabular}{" + columns + "}", r"\toprule", head + r" \\", r"\midrule"]
     lines += [*body, r"\bottomrule", r"\end{tabular}"]
     if caption:
@@ -56,6 +64,11 @@ def as_latex(rows: pd.DataFrame, *, caption: str = "", label: str = "") -> str:
         tail = [rf"\caption{{{escaped(caption)}}}", rf"\label{{{label}}}"]
         lines = [r"\begin{table}", r"\centering", *lines, *tail, r"\end{table}"]
     return "\n".join(lines) + "\n"
+
+
+def _minus(cell: str) -> str:
+    """A number with a true minus, which a hyphen in LaTeX's text is not."""
+    return f"$-${cell[1:]}" if cell.startswith("-") else cell
 
 
 def escaped(text: str) -> str:

@@ -59,7 +59,7 @@ def write_run(
         heads.to_csv(folder / "heads.csv", index=False)
     if "extras" in wanted:
         _write(folder, "composition", draw_composition(heads, seed=seed))
-        _write(folder, "pruning", draw_pruning(len(heads), seed=seed))
+        _write(folder, "pruning", draw_pruning(verdicts, heads, seed=seed))
         draw_sensitivity().to_csv(folder / "sensitivity.csv", index=False)
     if "manifest" in wanted:
         text = json.dumps(manifest(shape, name), indent=2)
@@ -229,19 +229,29 @@ def draw_composition(heads: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     )
 
 
-def draw_pruning(n_heads: int, *, seed: int) -> pd.DataFrame:
+def draw_pruning(verdicts: pd.DataFrame, heads: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+    """Curves in which a role's heads, all at once, cost more than as many random ones."""
     draw = np.random.default_rng(seed + 4)
-    removed = np.unique([*np.geomspace(1, n_heads, 9).astype(int), 0, 3, n_heads])
+    every = [f"L{layer}H{head}" for layer, head in heads[["layer", "head"]].to_numpy()]
     parts = []
     for task, power in (("induction", 0.3), ("coreference", 0.6)):
-        for order, steep in ((task, 0.4), ("largest effect", 0.3), ("smallest effect", 3.0)):
-            lost = (removed / n_heads) ** (power * steep)
-            parts.append(_curve(task, order, removed, lost, draw))
-        parts.append(_curve(task, "random", removed, (removed / n_heads) ** power, draw))
+        rows = verdicts[verdicts["role"] == task][["layer", "head"]].to_numpy()
+        held = [f"L{layer}H{head}" for layer, head in rows]
+        ranked = [*held, *(name for name in every if name not in held)]
+        stops = np.unique([*np.geomspace(1, len(every), 9).astype(int), 0, 3, len(held)])
+        for order, steep in (
+            (task, 0.4), ("largest effect", 0.3), ("smallest effect", 3.0), ("random", 2.0)
+        ):  # fmt: skip
+            lost = (stops / len(every)) ** (power * steep)
+            curve = _curve(task, order, removed=stops, lost=lost, draw=draw)
+            names = [None if order == "random" or not n else "+".join(ranked[:n]) for n in stops]
+            parts.append(curve.assign(heads=names))
     return pd.concat(parts, ignore_index=True)
 
 
-def _curve(task: str, order: str, removed: np.ndarray, lost: np.ndarray, draw: Any) -> pd.DataFrame:
+def _curve(
+    task: str, order: str, *, removed: np.ndarray, lost: np.ndarray, draw: Any
+) -> pd.DataFrame:
     loss = task == "induction"
     value = 0.2 + 6 * lost if loss else 4 - 4 * lost
     value = value + 0.03 * draw.standard_normal(len(removed))

@@ -99,7 +99,68 @@ def test_a_role_without_heads_says_so_and_names_the_nearest(run: Run) -> None:
         assert story.verdict == "no head"
         rows = run.tables["scores"].query(f"role == '{story.role}'")
         best = rows.sort_values("score").iloc[-1]
-        assert f"L{best['layer']}H{best['head']}, score {best['score']:.2f}" in story.sentence
+        assert f"L{best['layer']}H{best['head']}: score {best['score']:.2f}" in story.sentence
+        assert f"{best['baseline']:.2f} by the best simpler account" in story.sentence
+        if story.role in set(run.tables["effects"]["task"]):
+            assert f"effect on {story.role} " in story.sentence
+
+
+def test_a_helper_is_no_head_of_the_role(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
+    verdicts.loc[verdicts["role"] == "coreference", "tier"] = "D"
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
+    near = {
+        "layer": 0,
+        "head": 0,
+        "role": "coreference",
+        "reasons": "score at least 0.1, needs 0.5",
+    }
+    scores = pd.read_parquet(tmp_path / "scores.parquet")
+    first = scores.query("role == 'coreference'").nlargest(1, "score").iloc[0]
+    near = {"layer": first["layer"], "head": first["head"], "role": "coreference"}
+    pd.DataFrame([{**near, "reasons": "score at least 0.1, needs 0.5"}]).to_csv(
+        tmp_path / "near_misses.csv", index=False
+    )
+    run = read_run(tmp_path)
+    (story,) = [s for s in role_stories(run) if s.role == "coreference"]
+    assert story.heads == ()
+    assert story.verdict == "no head"
+    assert "No head has a clean label" in story.sentence
+    assert "it lacks: score at least 0.1, needs 0.5" in story.sentence
+    names = {head["name"] for head in story.helpers}
+    helping = verdicts.query("tier == 'D'")[["layer", "head"]].to_numpy()
+    assert names == {f"L{layer}H{number}" for layer, number in helping}
+    strongest = max(story.helpers, key=lambda head: head["total"])
+    assert f"does need {strongest['name']} (+{strongest['total']:.2f})" in story.sentence
+    page = report_html(run)
+    section = said(page[page.index('id="role-coreference"') :].split("</section>")[0])
+    assert "The nearest heads; none has this role" in section
+    assert "Helpers: the task needs them" in section
+    assert "Heads with this role" not in section
+
+
+def test_heads_that_matter_together_only_are_said_to(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
+    ours = verdicts["role"] == "coreference"
+    assert ours.sum() > 1
+    verdicts.loc[ours, "tier"] = "C"
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
+    (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
+    rows = pd.read_parquet(tmp_path / "pruning.parquet").query("task == 'coreference'")
+    at = rows[rows["removed"] == ours.sum()].set_index("order")["value"]
+    clean = rows[(rows["removed"] == 0) & (rows["order"] == "coreference")]["value"].item()
+    assert story.verdict == "yes, together"
+    assert f"removing all {ours.sum()} at once takes the logit difference" in story.sentence
+    assert f"from {clean:.2f} to {at['coreference']:.2f}" in story.sentence
+    assert f"as many drawn at random: to {at['random']:.2f}" in story.sentence
+    # Of another set of heads than the labelled ones nothing is said.
+    pruned = pd.read_parquet(tmp_path / "pruning.parquet").assign(heads="L0H0")
+    pruned.to_parquet(tmp_path / "pruning.parquet", index=False)
+    (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
+    assert story.verdict == "not detected"
+    assert "at once" not in story.sentence
 
 
 def test_a_role_without_a_task_is_not_tested(run: Run) -> None:

@@ -70,7 +70,9 @@ def test_what_is_lost_is_what_plain_transformers_lose(
             projection = module.model.layers[layer].self_attn.o_proj
             stack.enter_context(replaced_z(projection, [head], model.d_head))
         without = [metric(module, item) for item in task.items]
-    rows = table[table["order"] == "induction"].set_index("removed")["value"]
+    ours = table[table["order"] == "induction"].set_index("removed")
+    assert set(ours.loc[3, "heads"].split("+")) == {f"L{layer}H{head}" for layer, head in three}
+    rows = ours["value"]
     assert rows[0] == pytest.approx(np.mean(clean), abs=1e-4)
     assert rows[3] == pytest.approx(np.mean(without), abs=1e-3)
     assert rows[3] > rows[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 from rolecall.reports.dossier import dossier
 from rolecall.reports.head_command import head
 from rolecall.reports.run import read_run
-from rolecall.reports.table_command import labelled_heads, table
+from rolecall.reports.table_command import DERIVED, labelled_heads, table
 from rolecall.reports.table_text import as_latex, as_markdown, escaped
 from tests.run_folders import write_run
 
@@ -58,6 +59,49 @@ def test_latex_is_whole_and_escaped(folder: Path) -> None:
     one = as_latex(pd.DataFrame({"a_b": ["x&y"], "n": [0.25]}))
     assert r"a b & n \\" in one
     assert r"x\&y & 0.250 \\" in one
+
+
+def test_latex_numbers_have_a_true_minus_and_words_keep_their_hyphens() -> None:
+    text = as_latex(pd.DataFrame({"a": ["well-known"], "n": [-0.5]}))
+    assert r"well-known & $-$0.500 \\" in text
+
+
+@pytest.mark.parametrize("kind", ["--csv", "--latex", "--markdown"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("scores", "effects", "weights", "verdicts", "heads", "composition", "pruning"),
+        *("sensitivity", "labelled", "roles"),
+    ],
+)
+def test_every_table_comes_in_every_form(folder: Path, name: str, kind: str) -> None:
+    text = said(table, folder, name, kind)
+    run = read_run(folder)
+    n = len(DERIVED[name](run) if name in DERIVED else run.tables[name])
+    if kind == "--csv":
+        assert len(pd.read_csv(io.StringIO(text))) == n
+    elif kind == "--markdown":
+        assert len(text.splitlines()) == n + 2
+        bars = {len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines()}
+        assert len(bars) == 1
+    else:
+        body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
+        assert len(body) == n
+        columns = re.search(r"tabular}{([lr]+)}", text)
+        assert columns is not None
+        for line in body:
+            assert len(re.findall(r"(?<!\\)&", line)) == len(columns[1]) - 1
+            assert not re.search(r"(?<!\\)[_%#]", line)
+            assert line.endswith(r"\\")
+
+
+def test_roles_in_words_fit_a_terminal(folder: Path) -> None:
+    text = said(table, folder, "roles")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "coreference" in text
+    one = said(table, folder, "roles", "--role", "bracket")
+    assert "bracket" in one
+    assert "coreference" not in one
 
 
 def test_markdown_escapes_its_bars() -> None:
@@ -124,7 +168,20 @@ def test_the_terminal_tells_all_of_a_head(folder: Path) -> None:
     text = said(head, folder, "l1h3")
     for part in ("L1H3", "Where it looks", "What breaks without it", "Weights", "previous_token"):
         assert part in text
-    assert "missing: examples of this head (rolecall head RUN L1H3 --model MODEL)" in text
+    assert "missing: examples of this head (rolecall head RUN L1H3 --model)" in text
+
+
+def test_a_dossier_fits_a_terminal(folder: Path) -> None:
+    lines = said(head, folder, "L1H3").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if "…" in line and not line.startswith("By template")]
+    assert any(line.startswith("bracket*") for line in lines)
+    assert "* the model does not do this task, so losing it means nothing" in lines
+
+
+def test_a_heads_evidence_is_saved_as_a_figure(folder: Path, tmp_path: Path) -> None:
+    said(head, folder, "L1H3", "--figure", tmp_path / "profile")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".svg", ".pdf", ".png", ".csv"}
 
 
 def test_a_head_has_a_page(folder: Path, tmp_path: Path) -> None:

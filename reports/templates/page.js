@@ -43,12 +43,11 @@
     }
     return best;
   }
-  const taskOf = {};
-  for (const row of document.querySelectorAll("section.role")) taskOf[row.id.slice(5)] = row.querySelector(".two .hint:last-child").textContent.replace("Task: ", "");
+  const taskOf = (role) => (data.roles[role] || {}).task;
 
   function facts(i) {
     const role = data.label[i], scores = role && data.scores[role];
-    const effect = role && data.effects[taskOf[role]];
+    const effect = role && data.effects[taskOf(role)];
     const sinks = Object.values(data.scores).map((s) => s.sink[i]).filter(known);
     return {
       i, name: names[i], label: role ? title(role) : "", tier: data.tier[i],
@@ -67,7 +66,7 @@
       if (known(scores.low[i])) text += " (" + fixed(scores.low[i]) + "–" + fixed(scores.high[i]) + ")";
       text += ", chance " + fixed(scores.chance) + ", margin " + fixed(scores.margin[i], true);
     }
-    if (known(row.total)) text += "\neffect on " + taskOf[data.label[i]] + " " + fixed(row.total, true);
+    if (known(row.total)) text += "\neffect on " + taskOf(data.label[i]) + " " + fixed(row.total, true);
     return text;
   }
 
@@ -212,8 +211,8 @@
       const within = known(e.low[i]) ? " (" + fixed(e.low[i]) + " to " + fixed(e.high[i]) + ")" : "";
       lines.push([Math.abs(e.total[i]), element("tr", {}, element("th", { scope: "row" }, task + (e.usable ? "" : " (the model does not do it)")),
         element("td", { class: "n" }, fixed(e.total[i], true) + within), element("td", { class: "n" }, fixed(e.direct[i], true)),
-        element("td", { class: "n" }, known(e.repair[i]) ? Math.round(100 * e.repair[i]) + " %" : "–"),
-        element("td", { class: "n" }, fixed(e.damage[i], true)), element("td", { style: "white-space:nowrap" }, kinds || "–"))]);
+        element("td", { class: "n" }, !known(e.repair[i]) ? "–" : e.repair[i] > 1 ? "> 100 %" : Math.round(100 * e.repair[i]) + " %"),
+        element("td", { class: "n" }, fixed(e.damage[i], true)), element("td", {}, kinds || "–"))]);
     }
     if (!lines.length) return element("p", { class: "hint" }, "No effects were measured in this run (rolecall ablate).");
     lines.sort((a, b) => b[0] - a[0]);
@@ -230,10 +229,10 @@
   }
   function written(name) {
     const found = data.writes[name];
-    if (!found) return element("p", {}, "Not stored in this run: examples are kept for each role's strongest heads (rolecall head shows any, with --model).");
-    const tokens = (list) => list.map((t) => "‘" + t.replaceAll("\n", "⏎") + "’").join(" ");
+    if (!found) return element("p", {}, "Not stored in this run: examples are kept for each role's strongest heads (rolecall head RUN " + name + " --model shows any head).");
+    const tokens = (list) => list.flatMap((t) => [element("code", { class: "token" }, t.replaceAll("\n", "⏎")), " "]);
     return element("div", {}, element("p", { class: "hint" }, "At the query of a " + title(found[0]) + " example: " + found[1]),
-      element("p", {}, element("b", {}, "Raises "), tokens(found[2])), element("p", {}, element("b", {}, "Lowers "), tokens(found[3])));
+      element("p", {}, element("b", {}, "Raises "), ...tokens(found[2])), element("p", {}, element("b", {}, "Lowers "), ...tokens(found[3])));
   }
   function open(i) {
     hideTip();
