@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from rolecall.reports.commands_kept import Typed, keep
+
 COMMANDS = {
     "roles": (
         "rolecall.reports.roles_command:roles",
@@ -93,8 +95,11 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Nothing; runs the command line. A user's mistake is one line and exit code 2."""
     warnings.showwarning = _show_warning
+    typed = Typed(sys.argv[1:] if arguments is None else arguments)
     try:
-        code: Any = cli.main(args=arguments, standalone_mode=False)
+        code: Any = cli.main(args=arguments, obj=typed, standalone_mode=False)
+        if typed.folder is not None and not code:
+            keep(typed.arguments, typed.folder)
     except click.ClickException as error:
         click.echo(f"rolecall: {' '.join(error.format_message().split())}", err=True)
         sys.exit(2)

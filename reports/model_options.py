@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from rolecall.reports.commands_kept import writes_to
+
 EMBEDDED = "embedded"
 
 _OPTIONS = (
@@ -67,6 +69,7 @@ def open_model(options: dict[str, Any]) -> Any:
 
 def run_folder(out: Path | None, name: str | None) -> Path:
     """The folder a run goes to: --out, or one named after the model under `rolecall-out`."""
+    folder = out or Path("rolecall-out") / _safe(name)
     if out is not None:
         if out.exists() and not out.is_dir():
             raise ValueError(f"--out {out} is a file; name a folder")
@@ -74,7 +77,11 @@ def run_folder(out: Path | None, name: str | None) -> Path:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"cannot write to --out {out} ({error.strerror})") from None
-        return out
+    writes_to(folder)
+    return folder
+
+
+def _safe(name: str | None) -> str:
+    """A model's name as one of a folder."""
     label = Path(name.rstrip("/")).name if name else EMBEDDED
-    safe = "".join(c if c.isalnum() or c in "-._" else "-" for c in label)
-    return Path("rolecall-out") / safe
+    return "".join(c if c.isalnum() or c in "-._" else "-" for c in label)

@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import shlex
 
+from rolecall.analyses.own_task import DAMAGE
+from rolecall.reports.commands_kept import kept_commands
 from rolecall.reports.run import Run
 
 
 def commands(run: Run) -> tuple[str, ...]:
-    """The commands that make this run again, step by step, as far as its tables go."""
+    """The commands that make this run again: those that were typed, else as the manifest has it."""
+    return (*(kept_commands(run.folder) or _steps(run)), "rolecall report RUN")
+
+
+def _steps(run: Run) -> tuple[str, ...]:
+    """What would have been typed for a run that was made in Python, as far as its tables go."""
     model, settings = run.manifest.get("model", {}), run.manifest.get("settings", {})
     name = shlex.quote(str(model.get("name") or "MODEL"))
-    name = "" if name == "embedded" else f" {name}"
-    options = _model_options(model)
-    seed = f" --seed {settings['seed']}" if "seed" in settings else ""
+    name = ("" if name == "embedded" else f" {name}") + _model_options(model)
     n = f" -n {settings['n']}" if "n" in settings else ""
-    steps = ["scores", "weights", "effects", "heads"]
     made = {
-        "scores": f"rolecall scan{name}{options}{n}{seed} --out RUN",
-        "weights": f"rolecall weights{name}{options} --out RUN",
-        "effects": f"rolecall ablate{name}{options}{n}{seed} --out RUN",
+        "scores": f"rolecall scan{name}{n}{_seed(settings.get('seed'))} --out RUN",
+        "weights": f"rolecall weights{name}{_seed(settings.get('weights_seed'))} --out RUN",
+        "effects": f"rolecall ablate{name}{_ablation(run)} --out RUN",
         "heads": "rolecall verdict RUN",
     }
-    return (*(made[step] for step in steps if step in run.tables), "rolecall report RUN")
+    return tuple(made[step] for step in made if step in run.tables)
+
+
+def _seed(seed: int | None) -> str:
+    return "" if seed is None else f" --seed {seed}"
+
+
+def _ablation(run: Run) -> str:
+    settings = run.manifest.get("settings", {}).get("ablation", {})
+    heads, damage = settings.get("heads", "all"), settings.get("damage_passages")
+    said = "".join(f" --kind {kind}" for kind in settings.get("kinds", ()))
+    said += f" --heads {','.join(heads)}" if heads != "all" else ""
+    said += f" --group {settings['group']}" if settings.get("group") else ""
+    said += "" if damage is None else f" --damage {damage}"
+    used = [f.get("used", 0) for t, f in run.manifest.get("tasks", {}).items() if t != DAMAGE]
+    said += f" -n {max(used)}" if used else ""
+    return said + _seed(settings.get("seed"))
 
 
 def cite(run: Run) -> str:

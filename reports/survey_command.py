@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from rolecall.reports.commands_kept import keep_command
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.progress import progress_bar
 
@@ -55,6 +56,7 @@ def survey(
             progress=told,
         )
         unpruned = prune_labelled(model, folder, seed, told)
+        keep_command(folder)  # now, for the report tells it
         told("report", 0, 1)
         page, problem = _report(folder, figures)
         told("report", 1, 1)

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from rolecall.reports.commands_kept import writes_to
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
@@ -77,6 +79,7 @@ def verdict(run: Path, resamples: int, seed: int, **thresholds: float) -> None:
 
     if not run.is_dir():
         raise ValueError(f"{run} is no folder; give a run folder, as `rolecall scan` writes it")
+    writes_to(run)
     result = decide(run, Thresholds(**thresholds), n_resamples=resamples, seed=seed)  # type: ignore[arg-type]
     console = Console()
     print_verdicts(result, console)

@@ -1,0 +1,82 @@
+"""The commands that made a run, kept in its folder: what to type to make it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+FILE = "commands.txt"
+FOLDER = "RUN"
+"""Stands for the run folder, wherever it was."""
+
+
+@dataclass
+class Typed:
+    """What was typed, and the run folder it writes to, once that is known.
+
+    It is click's context object while `rolecall` runs from the command line.
+    """
+
+    arguments: Sequence[str]
+    folder: Path | None = None
+
+
+def writes_to(folder: Path) -> None:
+    """Nothing; tells the command that runs now, if any, which run folder it writes to."""
+    typed = _typed()
+    if typed is not None:
+        typed.folder = folder
+
+
+def keep_command(folder: Path) -> None:
+    """Nothing; adds the command that runs now, if any, to those kept in the run folder."""
+    typed = _typed()
+    if typed is not None:
+        keep(typed.arguments, folder)
+
+
+def keep(arguments: Sequence[str], folder: Path) -> None:
+    """Nothing; adds a command to those kept in the run folder, unless it stands there already."""
+    line, kept = as_line(arguments, folder), kept_commands(folder)
+    if line not in kept:
+        (folder / FILE).write_text("\n".join([*kept, line, ""]), encoding="utf-8")
+
+
+def kept_commands(folder: Path) -> tuple[str, ...]:
+    """The commands kept in a run folder, in order."""
+    path = folder / FILE
+    if not path.is_file():
+        return ()
+    return tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+
+
+def as_line(arguments: Sequence[str], folder: Path) -> str:
+    """The command as one line for a shell, the run folder being called RUN.
+
+    >>> as_line(["scan", "my model", "-n", "8"], Path("here/run"))
+    "rolecall scan 'my model' -n 8 --out RUN"
+    >>> as_line(["verdict", "here/run/"], Path("here/run"))
+    'rolecall verdict RUN'
+    """
+    said = []
+    for argument in arguments:
+        if argument.startswith("--out="):
+            said += ["--out", FOLDER]
+        else:
+            said.append(FOLDER if _same(argument, folder) else argument)
+    if FOLDER not in said:
+        said += ["--out", FOLDER]
+    return shlex.join(["rolecall", *said])
+
+
+def _same(argument: str, folder: Path) -> bool:
+    return bool(argument) and Path(argument).absolute() == folder.absolute()
+
+
+def _typed() -> Typed | None:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.find_object(Typed)
