@@ -28,12 +28,13 @@ class Plan:
     The rate rises over `warmup` steps, stays, and falls to nothing over the last `cooldown` steps.
     `repeats` is the share of repeated sequences, `later` that share from step `settled` on, when
     copying is learnt. From there on what heads write is taxed (`rolecall.data.thrift`), rising over
-    `ramp` steps to `tax`. `length` is the tokens in each sequence; `average` the share of the
-    running mean of the weights that a step keeps.
+    `ramp` steps towards `tax`; from step `lifted` on it is `kept`, and the text has an emphasis on
+    the share `emphatic` of the slots that can (`rolecall.data.emphasis`). `length` is the tokens in
+    each sequence; `average` the share of the running mean of the weights that a step keeps.
     """
 
     seed: int = 0
-    steps: int = 7000
+    steps: int = 7200
     warmup: int = 150
     cooldown: int = 2200
     settled: int = 2000
@@ -41,6 +42,9 @@ class Plan:
     repeats: float = 0.4
     later: float = 0.2
     tax: float = 0.006
+    lifted: int = 4250
+    kept: float = 0.0015
+    emphatic: float = 0.3
     length: int = 64
     batch: int = 48
     lr: float = 1.5e-3
@@ -60,6 +64,8 @@ class Plan:
 
     def taxed(self, step: int) -> float:
         """The tax on what heads write at a step, in nats per unit of norm."""
+        if step >= self.lifted:
+            return self.kept
         return self.tax * min(1.0, max(0.0, (step - self.settled) / self.ramp))
 
 
@@ -79,7 +85,11 @@ def batches(
             made = repeat_tokens(own if rng.random() < 0.2 else every, rng, length)
             ids[row] = torch.tensor(made.ids)
             targets[row, list(made.predictable)] = ids[row, list(made.predictable)]
-        texts = [document(f"{plan.seed}:{step}:{row}") for row in range(repeats, plan.batch)]
+        emphatic = plan.emphatic if step >= plan.lifted else 0
+        texts = [
+            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic)
+            for row in range(repeats, plan.batch)
+        ]
         for row, tokens in enumerate(tokenizer(texts).input_ids, start=repeats):
             tokens = torch.tensor(tokens[:length])
             ids[row, : len(tokens)] = tokens

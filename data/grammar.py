@@ -14,6 +14,7 @@ from itertools import repeat
 from random import Random
 from string import Formatter
 
+from rolecall.data.emphasis import emphasis, named
 from rolecall.data.lexicon import GROUPS
 from rolecall.data.slots import PEOPLE, Cast, Slot, spoken
 
@@ -63,7 +64,9 @@ def parse(frame: str) -> list[str | Slot]:
     return parts
 
 
-def fill(frame: str, groups: Iterable[int], rng: Random, contrast: bool = False) -> str:
+def fill(
+    frame: str, groups: Iterable[int], rng: Random, *, contrast: bool = False, emphatic: float = 0
+) -> str:
     """The frame as text.
 
     Args:
@@ -71,6 +74,7 @@ def fill(frame: str, groups: Iterable[int], rng: Random, contrast: bool = False)
         groups: the group of each content word in turn; `repeat(g)` keeps all in one.
         rng: source of all choices.
         contrast: whether referents 1 and 2 must differ in number.
+        emphatic: how often a slot that can have one has an emphasis (`rolecall.data.emphasis`).
     """
     either = rng.choice((("1", "2"), ("2", "1")))
     who = dict(zip("78", either, strict=True))
@@ -88,7 +92,18 @@ def fill(frame: str, groups: Iterable[int], rng: Random, contrast: bool = False)
     gender = {i: rng.choice("fm") for i in "3456789"}
     gender |= {"1": first, "2": "m" if first == "f" else "f"}
     cast = Cast(rng, iter(groups), number, gender)
-    text = "".join(part if isinstance(part, str) else spoken(part, cast) for part in parts)
+    text, opened = "", dict[str, str]()
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        known = frozenset(i for i in "123456789" if named(i, cast))
+        if part.kind == "open":
+            opened[part.index] = text
+        text += spoken(part, cast)
+        if emphatic and rng.random() < emphatic:
+            said = emphasis(part, cast, opened.get(part.index, ""), known)
+            text += said and f" {said}"
     text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
     return text.replace("|", "\n")
 
@@ -100,12 +115,13 @@ def frames(file: str = "frames") -> tuple[dict[str, str], ...]:
     return tuple(csv.DictReader(text.splitlines()))
 
 
-def document(seed: int | str, sentences: tuple[int, int] = (3, 6)) -> str:
+def document(seed: int | str, sentences: tuple[int, int] = (3, 6), *, emphatic: float = 0) -> str:
     """A training document: sentences from random frames, all words from one group.
 
     Args:
         seed: fixes the document.
         sentences: fewest and most sentences.
+        emphatic: see `fill`.
 
     Example:
         >>> document(3) == document(3)
@@ -117,7 +133,9 @@ def document(seed: int | str, sentences: tuple[int, int] = (3, 6)) -> str:
     for row in frames():
         by_family.setdefault(row["family"], []).append(row["frame"])
     families = rng.choices(list(SHARES), list(SHARES.values()), k=rng.randint(*sentences))
-    said = [fill(rng.choice(by_family[family]), groups, rng) for family in families]
+    said = [
+        fill(rng.choice(by_family[family]), groups, rng, emphatic=emphatic) for family in families
+    ]
     if rng.random() < REPEATED:
         said.insert(rng.randint(1, len(said)), rng.choice(said))
     return " ".join(said)
