@@ -190,3 +190,38 @@ def test_copies_repeat_themselves():
     for made in copies(500, seed=0, count=20):
         period = len(made.predictable) + 1
         assert made.ids[-period:] == made.ids[1 : 1 + period]
+
+
+def emphasised(frame: str) -> set[str]:
+    """What a frame becomes with an emphasis on every slot, for some seeds."""
+    return {fill(frame, repeat(0), Random(seed), emphatic=1) for seed in range(20)}
+
+
+def test_a_pronoun_is_explained_by_the_person_it_stands_for():
+    for text in emphasised("{Name1} near {name2}: {he7}"):
+        first, second = re.findall(r"(\w+) at first", text)
+        pronoun, named_again = text.split(": ")[1].split()
+        female = {entry.name for entry in words("names", gender="f")}
+        assert named_again == (first if (first in female) == (pronoun == "she") else second)
+
+
+def test_a_verb_is_explained_by_its_subject_and_not_by_the_noun_beside_it():
+    for text in emphasised("The {thing1:one} near the {thing2:many} {is1}"):
+        assert text.endswith(" is itself")
+
+
+def test_a_closing_bracket_is_explained_by_the_word_before_its_own_opening_one():
+    for text in emphasised("we {open1}so they {open2}he did{close2} said{close1}"):
+        assert re.fullmatch(r"we .so they .he did. they said. we", text)
+
+
+def test_a_person_is_said_to_come_for_the_first_time_or_again():
+    for text in emphasised("{Name1} and {name1}"):
+        assert re.fullmatch(r"(\w+) at first and \1 once more", text)
+
+
+def test_without_emphasis_nothing_is_added_or_drawn():
+    frame = "{Who1} {likes1} {himself1} {open2}so{close2}"
+    plain = [fill(frame, repeat(0), Random(seed)) for seed in range(20)]
+    assert plain == [fill(frame, repeat(0), Random(seed), emphatic=0) for seed in range(20)]
+    assert not any("once more" in text or "at first" in text for text in plain)

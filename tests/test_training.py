@@ -41,10 +41,11 @@ def test_nothing_is_left_in_the_model_when_the_norms_are_read():
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-def test_the_tax_rises_from_nothing_and_repeats_get_fewer_once_copying_is_learnt():
+def test_the_tax_rises_and_is_lifted_and_repeats_get_fewer():
     plan = Plan()
     assert plan.taxed(0) == plan.taxed(plan.settled) == 0
-    assert plan.taxed(plan.settled + plan.ramp) == plan.taxed(plan.steps) == plan.tax
+    assert plan.taxed(plan.settled + plan.ramp) == plan.taxed(plan.lifted - 1) == plan.tax
+    assert plan.taxed(plan.lifted) == plan.taxed(plan.steps) == plan.kept < plan.tax
     assert plan.repeated(plan.settled - 1) > plan.repeated(plan.settled) > 0
 
 
