@@ -16,7 +16,7 @@ from rolecall.reports.progress import progress_bar
 
 @click.command()
 @model_options
-@click.option("--quick", "pace", flag_value="quick", help="Fewer examples and items; minutes.")
+@click.option("--quick", "pace", flag_value="quick", help="Fewer heads and items; minutes.")
 @click.option("--full", "pace", flag_value="full", help="All heads, more of everything; hours.")
 @click.option(
     "--conllu", type=click.Path(path_type=Path), help="Try syntactic labels on a treebank."
