@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,30 +16,41 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--steps", help="The training step of each run, e.g. 0,1000,5000: draws emergence.")
+@click.option(
+    "--steps", help="The training step of each run, e.g. 0,1000,5000; --out then has emergence.pdf."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for tables and figures.")
 def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None:
     """Put RUNS side by side: two models, checkpoints, seeds or data sets.
 
     Which heads keep their label, how the ranks of all heads agree role by role, and where in
     relative depth each role lives. Models of different shapes are compared by depth alone.
+
+    Checkpoints of a training: scan each with --revision (or its folder) into a run folder of its
+    own, then compare these with --steps and --out.
     """
     from rolecall.analyses import compare as compared
     from rolecall.reports.compare_figure import depth_comparison
+    from rolecall.reports.emergence import best_by_step, emergence
     from rolecall.reports.run import labels_of, read_run
     from rolecall.reports.table_text import print_rows
 
     if len(runs) < 2:
         raise ValueError("there is nothing to compare one run with; name two or more run folders")
     at = _steps(steps, len(runs))
+    if at and out is None:
+        raise ValueError("--steps draws when each role emerges; name a folder for it with --out")
     found = _named([read_run(folder) for folder in runs])
     labels = {name: labels_of(run) for name, run in found.items()}
     console = Console()
     for name, run in found.items():
         if "heads" not in run.tables:
             console.print(f"{name}: no verdicts; heads whose attention stands out are compared")
+    weights = {run.manifest.get("model", {}).get("weights_hash") for run in found.values()}
     tables: dict[str, pd.DataFrame] = {}
     if compared.same_heads(labels):
+        if len(weights) > 1:
+            console.print(OTHER_WEIGHTS, highlight=False)
         tables["labels"] = compared.label_changes(labels)
         tables["agreement"] = compared.agreement(labels)
         scores = {n: r.tables["scores"] for n, r in found.items() if "scores" in r.tables}
@@ -50,6 +60,8 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
         console.print("The runs have other layers or heads, so only depth can be compared.")
     layers = {name: run.shape[0] for name, run in found.items()}
     tables["depth"] = compared.role_depths(labels, layers)
+    if at:
+        tables["emergence"] = best_by_step(dict(zip(at, found.values(), strict=True)))
     for title, rows in tables.items():
         console.print(f"\n[bold]{TITLES[title]}[/bold]")
         print_rows(rows, console, most=30)
@@ -59,15 +71,20 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
             rows.to_csv(out / f"{title}.csv", index=False, lineterminator="\n")
         depth_comparison(tables["depth"], save=out / "depth")
         if at:
-            _emergence(found, at, out)
+            emergence(dict(zip(at, found.values(), strict=True)), save=out / "emergence")
         console.print(f"\nWritten to {out}/", highlight=False)
 
 
+OTHER_WEIGHTS = (
+    "The runs have other weights. Heads are matched by layer and number, which means something for "
+    "checkpoints of one training, not for two trainings."
+)
 TITLES = {
     "labels": "Heads with a label in some run",
     "agreement": "Heads with the same label in both",
     "ranks": "Rank correlation of all heads' scores",
     "depth": "Where roles live",
+    "emergence": "The best head of each role, step by step",
 }
 
 
@@ -91,9 +108,3 @@ def _steps(steps: str | None, count: int) -> tuple[int, ...]:
     if len(at) != count:
         raise ValueError(f"--steps names {len(at)} steps for {count} runs; give one for each")
     return at
-
-
-def _emergence(runs: Mapping[str, Run], steps: tuple[int, ...], out: Path) -> None:
-    from rolecall.reports.emergence import emergence
-
-    emergence(dict(zip(steps, runs.values(), strict=True)), save=out / "emergence")

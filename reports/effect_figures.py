@@ -82,7 +82,7 @@ def effect_heatmap(
         label_heads(axes, shape)
         hatch(axes, np.isnan(grid))
         outline(axes, rows[rows["p_max"].astype(float) < 0.05].astype({"layer": int, "head": int}))
-        axes.set_title(_title(rows, task, kind))
+        axes.set_title(title_of(rows, task, kind))
         return finished(axes, rows, save)
 
 
@@ -129,7 +129,7 @@ def effect_forest(
         axes.scatter([], [], s=12, color="0.3", marker="x", lw=0.7, label="generic damage")
         axes.set_yticks([place[name] for name in top], labels=top)
         axes.set_xlabel(f"total effect ({_unit(rows, 'total')})")
-        axes.set_title(_title(rows, task, None))
+        axes.set_title(title_of(rows, task, None))
         axes.legend(loc="best", frameon=False)
         return finished(axes, shown, save)
 
@@ -177,7 +177,8 @@ def _unit(rows: pd.DataFrame, column: str) -> str:
     return UNITS.get(str(rows["metric"].iloc[0]), "")
 
 
-def _title(rows: pd.DataFrame, task: str, kind: str | None) -> str:
+def title_of(rows: pd.DataFrame, task: str, kind: str | None) -> str:
+    """The task and the kind of replacement; a second line where the model cannot do the task."""
     able = bool(rows["interpretable"].fillna(True).all())
     name = task.replace("_", " ") + (f", {kind.replace('_', ' ')}" if kind else "")
     return name if able else f"{name}\n(the model cannot do this task)"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 
 from rolecall.reports.palette import role_colour
 from rolecall.reports.run import Run, rows_of, significant
 from rolecall.reports.saving import finished, new_axes, rolecall_style
+from rolecall.reports.ticks import label_places
 
 STYLES = ("-", "--", "-.", ":")
 
@@ -51,9 +51,9 @@ def emergence(
             ends.append((float(x[-1]), float(y[-1]), str(role)))
         axes.set(xlabel="training step", ylabel="best head's score", ylim=(-0.02, 1.05))
         axes.set_xscale("symlog", linthresh=max(1, _first(rows)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        first, last = float(rows["step"].min()), float(rows["step"].max())
-        axes.set_xlim(first, last * 1.05 if last > first else first + 1)
+        steps = sorted(set(rows["step"].astype(float)))
+        axes.set_xlim(steps[0], steps[-1] * 1.05 if steps[-1] > steps[0] else steps[0] + 1)
+        label_places(axes, steps, apart=0.2 / columns)
         _name_ends(axes, ends)
         return finished(axes, rows, save)
 
@@ -75,10 +75,9 @@ def best_by_step(checkpoints: Mapping[int, Run | pd.DataFrame] | pd.DataFrame) -
 
 def _name_ends(axes: Axes, ends: list[tuple[float, float, str]]) -> None:
     """Nothing; writes each line's role right of the frame, moved apart and joined to its end."""
-    gap = 0.055
-    at = 1.06
-    for x, y, role in sorted(ends, key=lambda end: (-end[1], end[2])):
-        at = min(y, at - gap)
+    ordered = sorted(ends, key=lambda end: (-end[1], end[2]))
+    places = spread([y for _, y, _ in ordered], gap=min(0.055, 1.05 / len(ordered)))
+    for (x, y, role), at in zip(ordered, places, strict=True):
         axes.annotate(
             role.replace("_", " "),
             (x, y),
@@ -87,8 +86,24 @@ def _name_ends(axes: Axes, ends: list[tuple[float, float, str]]) -> None:
             va="center",
             fontsize=6,
             color=role_colour(role),
-            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 2},
+            arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "0.6", "relpos": (0, 0.5)},
         )
+
+
+def spread(heights: Sequence[float], *, gap: float) -> list[float]:
+    """Heights from high to low moved apart by at least `gap`, down first, and none below 0.
+
+    >>> spread([0.5, 0.5, 0.1], gap=0.25)
+    [0.5, 0.25, 0.0]
+    """
+    places: list[float] = []
+    for height in heights:
+        places.append(min([height, *(place - gap for place in places[-1:])]))
+    floor = 0.0
+    for i in reversed(range(len(places))):
+        places[i] = max(places[i], floor)
+        floor = places[i] + gap
+    return places
 
 
 def _first(rows: pd.DataFrame) -> float:

@@ -11,6 +11,7 @@ from rolecall.reports.effect_figures import UNITS
 from rolecall.reports.palette import role_colour
 from rolecall.reports.run import Run, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
+from rolecall.reports.ticks import label_places
 
 COLUMNS = ("task", "order", "removed", "metric", "value", "low", "high")
 LOOKS = {
@@ -60,11 +61,10 @@ def pruning_curves(
             name = order if order in LOOKS else f"{order.replace('_', ' ')} score"
             axes.plot(part["removed"], part["value"], color=colour, ls=style, lw=1.3, label=name)
         axes.set_xscale("symlog", linthresh=4, linscale=1.2)
-        stops = [n for n in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)]
-        shown = [n for n in stops if n <= rows["removed"].max()]
-        axes.set_xticks(shown, labels=[str(n) for n in shown], minor=False)
-        axes.set_xticks([], minor=True)
-        axes.set_xlim(0, rows["removed"].max())
+        most = int(rows["removed"].max())
+        axes.set_xlim(0, most)
+        powers = [2**k for k in range(most.bit_length())]
+        label_places(axes, [0, *powers], apart=0.11 / columns)
         unit = UNITS.get(metric, "")
         axes.set(xlabel="heads removed", ylabel=f"{metric.replace('_', ' ')} ({unit})")
         axes.set_title(task.replace("_", " "), loc="left")

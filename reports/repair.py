@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from rolecall.reports.depth import say_nothing
+from rolecall.reports.effect_figures import UNITS, title_of
+from rolecall.reports.number_text import share
 from rolecall.reports.own_task import preferred_kind
 from rolecall.reports.run import Run, head_name, records, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
@@ -28,8 +30,8 @@ def total_direct_repair(
     """For the heads with the largest effects, direct and total effect and the share repaired.
 
     A total effect short of the direct one means that later layers make good part of the loss
-    (self-repair, printed on the right where it is known); one beyond it, that the head also acts
-    through others.
+    (self-repair, printed on the right where it is known: 100 % and more is the whole of it); one
+    beyond it, that the head also acts through others.
 
     Args:
         data: A run, or rows of the effects table.
@@ -60,8 +62,9 @@ def total_direct_repair(
             _head(axes, row, y)
         names = [head_name(r["layer"], r["head"]) for r in records(rows)]
         axes.set_yticks(range(len(rows)), labels=names)
-        axes.set(ylim=(len(rows) - 0.4, -0.9), xlabel="effect (nats; positive: the head helps)")
-        axes.set_title(f"{task}, {kind} ablation", loc="left")
+        unit = UNITS.get(str(rows["metric"].iloc[0]), "")
+        axes.set(ylim=(len(rows) - 0.4, -0.9), xlabel=f"effect ({unit}; positive: the head helps)")
+        axes.set_title(title_of(rows, task, f"{kind} ablation"), loc="left")
         axes.tick_params(axis="y", length=0)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5 * columns))
         if rows["self_repair"].notna().any():
@@ -92,4 +95,4 @@ def _head(axes: Axes, row: dict, y: int) -> None:
     axes.scatter([total], [y], marker="o", s=18, color=TOTAL, label="total", zorder=3)
     if pd.notna(row["self_repair"]):
         place = {"transform": axes.get_yaxis_transform(), "ha": "left", "va": "center"}
-        axes.text(1.02, y, f"{row['self_repair']:.0%}", fontsize=6, **place)
+        axes.text(1.02, y, share(row["self_repair"]), fontsize=6, **place)

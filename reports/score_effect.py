@@ -14,15 +14,17 @@ from rolecall.reports.point_labels import label_points
 from rolecall.reports.run import Run, head_name, rows_of, significant
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
-NAMED = 8
+NAMED, HELPERS = 8, 3
 
 
 def score_against_effect(data: Run, *, columns: int = 1, save: Path | None = None) -> Axes:
     """A dot for each role and head: its score across, the effect on the role's own task up.
 
-    In colour where the role is significant for the head, grey elsewhere; the largest are named.
-    Up and to the right is what a role's head should be; high on the left are helpers without the
-    pattern, low on the right patterns that the task does not need.
+    In colour where the role is significant for the head, grey elsewhere; hollow where the model
+    does not do the task, so that its effects mean nothing. The largest are named. Up and to the
+    right is what a role's head should be; high on the left are helpers without the pattern, low on
+    the right patterns that the task does not need. Effects are in nats for a loss, in logits for a
+    logit difference.
 
     Raises:
         ValueError: The run has no scores, or no effects.
@@ -32,43 +34,42 @@ def score_against_effect(data: Run, *, columns: int = 1, save: Path | None = Non
     with rolecall_style():
         axes = new_axes(columns, 2.9)
         axes.axhline(0, color="0.6", lw=0.6, zorder=0)
-        axes.set(xlabel="score", ylabel="effect on the role's own task (nats)")
+        axes.set(xlabel="score", ylabel="effect on the role's own task")
         if rows.empty:
             say_nothing(axes, "no role has both a score and effects on its own task")
             return finished(axes, rows, save)
-        weak, strong = rows[~rows["significant"]], rows[rows["significant"]]
+        weak = rows[~rows["significant"] & rows["usable"]]
+        strong = rows[rows["significant"]]
         faint = {"s": 5, "color": "0.78", "lw": 0, "label": "not significant"}
         axes.scatter(weak["score"], weak["total"], rasterized=len(weak) > 2000, **faint)
         for role, part in strong.groupby("role"):
-            name = str(role)
-            axes.scatter(
-                part["score"],
-                part["total"],
-                s=16,
-                color=role_colour(name),
-                edgecolor="white",
-                lw=0.3,
-                label=name.replace("_", " "),
-            )
+            done, colour = bool(part["usable"].all()), role_colour(str(role))
+            fill = {"s": 16, "facecolor": colour, "edgecolor": "white", "lw": 0.3}
+            ring = {"s": 13, "facecolor": "white", "edgecolor": colour, "lw": 0.9}
+            name = str(role).replace("_", " ") + ("" if done else " (task not done)")
+            axes.scatter(part["score"], part["total"], label=name, **(fill if done else ring))
         axes.margins(0.08, 0.1)
         figure = axes.get_figure(root=True)
         assert figure is not None
-        figure.legend(loc="outside lower center", ncols=3 * columns, columnspacing=1.0)
-        top = strong.sort_values("total", ascending=False, kind="stable").head(NAMED * columns)
+        figure.legend(loc="outside lower center", ncols=2 * columns, columnspacing=1.0)
+        leading = ((strong, NAMED * columns), (weak, HELPERS * columns))
+        top = pd.concat([part.nlargest(n, "total") for part, n in leading])
         names = [head_name(layer, head) for layer, head in top[["layer", "head"]].to_numpy()]
         label_points(axes, top["score"].tolist(), top["total"].tolist(), names)
         return finished(axes, rows, save)
 
 
 def scores_with_effects(run: Run) -> pd.DataFrame:
-    """Role, layer, head, score, whether significant, and the effects on the role's own task."""
+    """Role, layer, head, score, whether significant, and the effects on the role's own task.
+
+    `usable` is false where the model does not do the task.
+    """
     scores = rows_of(run, "scores")
     scores = scores.assign(significant=significant(scores))
     left = scores[["role", "layer", "head", "score", "margin", "significant"]]
     effects = own_effects(run)
     wanted = ["role", "layer", "head", "task", "ablation", "total", "total_low", "total_high"]
-    right = effects.reindex(columns=[*wanted, "direct", "generic_damage"])
+    right = effects.reindex(columns=[*wanted, "direct", "generic_damage", "usable"])
     joined = left.merge(right, on=["role", "layer", "head"], how="inner")
-    for name in ("score", "total"):
-        joined[name] = joined[name].astype(float)
+    joined = joined.astype({"score": float, "total": float, "usable": bool})
     return joined.dropna(subset=["score", "total"]).reset_index(drop=True)

@@ -29,6 +29,24 @@ def label_heads(axes: Axes, shape: tuple[int, int]) -> None:
     axes.tick_params(length=0)
 
 
+def label_places(axes: Axes, values: Sequence[float], *, apart: float) -> None:
+    """Nothing; ticks across at those of the values that are at least so far from the one before.
+
+    Args:
+        axes: Their scale and limits are set already.
+        values: From low to high.
+        apart: A share of the width of the axes.
+    """
+    frame = axes.transData + axes.transAxes.inverted()
+    kept: list[float] = []
+    for value in values:
+        at, last = (frame.transform((v, 0))[0] for v in (value, kept[-1] if kept else value))
+        if not kept or at - last >= apart:
+            kept.append(value)
+    axes.set_xticks(kept, labels=[f"{value:,.0f}" for value in kept])
+    axes.set_xticks([], minor=True)
+
+
 def label_tokens(axes: Axes, tokens: Sequence[str], *, most: int) -> None:
     """Nothing; tokens on both axes, each cut to some letters and thinned to at most `most`."""
     at = range(0, len(tokens), step(len(tokens), most))

@@ -117,6 +117,29 @@ def test_the_command_compares_two_runs(tmp_path: Path) -> None:
         assert (out / name).is_file(), name
 
 
+def test_steps_tell_when_each_role_emerges(tmp_path: Path) -> None:
+    one, two = (write_run(tmp_path / str(i), seed=i) for i in (0, 1))
+    out = tmp_path / "out"
+    words = [str(one), str(two), "--out", str(out), "--steps", "0,9"]
+    said = CliRunner().invoke(compare, words).output
+    assert "The best head of each role, step by step" in said
+    rows = pd.read_csv(out / "emergence.csv")
+    scores = {0: draw_scores((5, 8), seed=0), 9: draw_scores((5, 8), seed=1)}
+    for row in rows.to_dict("records"):
+        of_role = scores[row["step"]].query(f"role == '{row['role']}'")
+        assert row["score"] == pytest.approx(of_role["score"].max())
+    done = CliRunner().invoke(compare, words[:2] + words[4:])
+    assert "name a folder for it with --out" in str(done.exception)
+
+
+def test_runs_of_other_weights_are_told_apart(tmp_path: Path) -> None:
+    one, two = (write_run(tmp_path / str(i), seed=i) for i in (0, 1))
+    assert "other weights" not in CliRunner().invoke(compare, [str(one), str(two)]).output
+    text = (two / "manifest.json").read_text(encoding="utf-8")
+    (two / "manifest.json").write_text(text.replace("0123456789abcdef", "ff"), encoding="utf-8")
+    assert "other weights" in CliRunner().invoke(compare, [str(one), str(two)]).output
+
+
 def test_models_of_other_shapes_are_compared_by_depth(tmp_path: Path) -> None:
     one = write_run(tmp_path / "one", name="small")
     two = write_run(tmp_path / "two", (8, 4), name="tall")

@@ -162,6 +162,15 @@ def test_no_label_covers_another_or_leaves_the_figure(run: Run, name: str, colum
     assert not clipped(axes), clipped(axes)
 
 
+def test_pruning_of_many_heads_has_ticks_that_can_be_read(run: Run) -> None:
+    rows = run.tables["pruning"].query("task == 'coreference'")
+    many = rows.assign(removed=rows["removed"] * 128)
+    for columns in (1, 2):
+        axes = pruning_curves(many, "coreference", columns=columns)
+        assert not overlapping(axes), overlapping(axes)
+        assert len(axes.get_xticks()) >= 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(30, 9), (80, 64), (2, 2), (12, 1)])
 def test_figures_hold_at_other_sizes(shape: tuple[int, int], tmp_path: Path) -> None:
@@ -313,6 +322,37 @@ def test_the_largest_effects_are_shown(run: Run) -> None:
     assert np.abs(top["total"]).max() == np.abs(rows["total"]).max()
     with pytest.raises(ValueError, match="no effects on task 'nothing'"):
         total_direct_repair(run, "nothing")
+
+
+def test_a_task_that_the_model_cannot_do_is_not_shown_as_an_effect(run: Run) -> None:
+    rows = scores_with_effects(run)
+    assert not rows.query("role == 'bracket'")["usable"].any()
+    assert rows.query("role == 'coreference'")["usable"].all()
+    names = [t.get_text() for t in score_against_effect(run).figure.legends[0].get_texts()]
+    assert "bracket (task not done)" in names
+    assert "coreference" in names
+    title = total_direct_repair(run, "bracket").get_title(loc="left")
+    assert "the model cannot do this task" in title
+    assert "(logits;" in total_direct_repair(run, "coreference").get_xlabel()
+    assert "(nats;" in total_direct_repair(run, "induction").get_xlabel()
+
+
+def test_more_than_all_of_an_effect_made_good_has_no_size(run: Run) -> None:
+    rows = run.tables["effects"].query("task == 'coreference'")
+    axes = total_direct_repair(rows.assign(self_repair=10.4), "coreference")
+    said = {text.get_text() for text in axes.texts}
+    assert said == {"repaired", "> 100 %"}
+
+
+@pytest.mark.parametrize("steps", [(0, 1000, 4000, 16000), (0, 1, 2, 4, 512, 1000, 143000), (7,)])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_steps_of_training_are_told_apart(steps: tuple[int, ...], columns: int) -> None:
+    runs = {step: draw_scores((2, 4), seed=step) for step in steps}
+    axes = emergence(runs, columns=columns)
+    assert not overlapping(axes), overlapping(axes)
+    assert not clipped(axes), clipped(axes)
+    assert set(axes.get_xticks()) <= set(steps)
+    assert steps[0] in axes.get_xticks()
 
 
 def test_emergence_follows_the_best_head() -> None:
