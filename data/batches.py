@@ -28,15 +28,16 @@ class Plan:
     The rate rises over `warmup` steps, stays, and falls to nothing over the last `cooldown` steps.
     `repeats` is the share of repeated sequences, `later` that share from step `settled` on, when
     copying is learnt. From there on what heads write is taxed (`rolecall.data.thrift`), rising over
-    `ramp` steps towards `tax`; from step `lifted` on it is `kept`, and the text has an emphasis on
-    the share `emphatic` of the slots that can (`rolecall.data.emphasis`). `length` is the tokens in
+    `ramp` steps towards `tax`; from step `lifted` on it is `kept`, from `freed` on nothing; from
+    `lifted` on the text has an emphasis on the share `emphatic` of the slots that can
+    (`rolecall.data.emphasis`). `length` is the tokens in
     each sequence; `average` the share of the running mean of the weights that a step keeps.
     """
 
     seed: int = 0
-    steps: int = 7200
+    steps: int = 6600
     warmup: int = 150
-    cooldown: int = 2200
+    cooldown: int = 1600
     settled: int = 2000
     ramp: int = 2000
     repeats: float = 0.4
@@ -44,6 +45,7 @@ class Plan:
     tax: float = 0.006
     lifted: int = 4250
     kept: float = 0.0015
+    freed: int = 4750
     emphatic: float = 0.3
     length: int = 64
     batch: int = 48
@@ -65,7 +67,7 @@ class Plan:
     def taxed(self, step: int) -> float:
         """The tax on what heads write at a step, in nats per unit of norm."""
         if step >= self.lifted:
-            return self.kept
+            return self.kept if step < self.freed else 0.0
         return self.tax * min(1.0, max(0.0, (step - self.settled) / self.ramp))
 
 
