@@ -7,13 +7,14 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
+from rolecall.reports.point_labels import label_points
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
 
 def recall_curve(table: pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
     """Recall at each noise level: all roles in grey, their mean in black.
 
-    Roles that fall first are named, at the level where they fall.
+    A role is named at the level where its recall falls, those that fall first before others.
 
     Args:
         table: Columns role, noise, recall, as `rolecall.analyses.precision.noise_curve` gives.
@@ -33,22 +34,16 @@ def recall_curve(table: pd.DataFrame, *, columns: int = 1, save: Path | None = N
     place = {level: i for i, level in enumerate(levels)}
     with rolecall_style():
         axes = new_axes(columns, 2.4)
-        for role, curve in rows.groupby("role"):
+        for _, curve in rows.groupby("role"):
             axes.plot(curve["noise"].map(place), curve["recall"], color="0.75", lw=0.8, zorder=1)
-            fallen = curve[curve["recall"] < 1]
-            if len(fallen):
-                first = fallen.iloc[0]
-                axes.annotate(
-                    str(role),
-                    (place[first["noise"]], first["recall"]),
-                    fontsize=5,
-                    color="0.35",
-                    ha="right",
-                )
         mean = rows.groupby("noise")["recall"].mean()
         axes.plot(mean.index.map(place), mean, color="black", marker="o", ms=3, zorder=2)
         axes.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
         axes.set_ylim(-0.03, 1.05)
         axes.set_xlabel("noise on the weights (share of their root mean square)")
         axes.set_ylabel("recall")
+        fallen = rows[rows["recall"] < 1].sort_values("noise").drop_duplicates("role")
+        label_points(
+            axes, [*fallen["noise"].map(place)], [*fallen["recall"]], [*fallen["role"]], size=5
+        )
         return finished(axes, rows, save)
