@@ -59,7 +59,9 @@ def pruning_curves(
             low, high = part["low"].astype(float), part["high"].astype(float)
             axes.fill_between(part["removed"], low, high, color=colour, alpha=0.18, lw=0)
             name = order if order in LOOKS else f"{order.replace('_', ' ')} score"
-            axes.plot(part["removed"], part["value"], color=colour, ls=style, lw=1.3, label=name)
+            dot = "" if order in LOOKS else "o"  # so that it is not taken for the random order
+            look = {"color": colour, "ls": style, "lw": 1.3, "marker": dot, "ms": 3}
+            axes.plot(part["removed"], part["value"], label=name, **look)
         axes.set_xscale("symlog", linthresh=4, linscale=1.2)
         most = int(rows["removed"].max())
         axes.set_xlim(0, most)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rolecall.analyses.own_task import primary
+from rolecall.analyses.own_task import DAMAGE, primary
+from rolecall.analyses.tiers import Thresholds
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
 from rolecall.reports.similarity import clustered, head_profiles
 
@@ -32,16 +33,19 @@ def alike(run: Run) -> tuple[dict[str, Any], ...]:
 
 
 def repaired(run: Run, *, least: float = 0.2) -> tuple[dict[str, Any], ...]:
-    """Heads that help directly, of whose effect the rest of the model makes good at least a share.
+    """Heads of whose direct effect the rest of the model makes good at least this share.
 
-    On tasks that the model does; what a head harms directly cannot be made good.
+    On tasks that the model does, where the direct effect helps and is more than negligible. What is
+    more than made good, so that the total effect has the other sign, is no repair.
     """
     effects = run.table("effects")
     if effects is None or effects.empty:
         return ()
     rows = primary(effects)
     share = rows["self_repair"].astype(float).fillna(0.0)
-    rows = rows[(share >= least) & (rows["direct"] > 0) & rows["usable"]]
+    helps = rows["direct"] > Thresholds().negligible * rows["scale"]
+    on_task = rows["usable"] & (rows["task"] != DAMAGE)
+    rows = rows[share.between(least, 1.0) & helps & on_task]
     rows = rows.sort_values("self_repair", ascending=False, kind="stable").head(20)
     columns = ["layer", "head", "task", "direct", "total", "self_repair"]
     return tuple(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
+from rolecall.reports.compare_figure import MARKS
 from rolecall.reports.depth import say_nothing
 from rolecall.reports.own_task import own_effects
 from rolecall.reports.palette import role_colour
@@ -42,12 +43,13 @@ def score_against_effect(data: Run, *, columns: int = 1, save: Path | None = Non
         strong = rows[rows["significant"]]
         faint = {"s": 5, "color": "0.78", "lw": 0, "label": "not significant"}
         axes.scatter(weak["score"], weak["total"], rasterized=len(weak) > 2000, **faint)
-        for role, part in strong.groupby("role"):
+        for i, (role, part) in enumerate(strong.groupby("role")):
             done, colour = bool(part["usable"].all()), role_colour(str(role))
             fill = {"s": 16, "facecolor": colour, "edgecolor": "white", "lw": 0.3}
             ring = {"s": 13, "facecolor": "white", "edgecolor": colour, "lw": 0.9}
             name = str(role).replace("_", " ") + ("" if done else " (task not done)")
-            axes.scatter(part["score"], part["total"], label=name, **(fill if done else ring))
+            look = {**(fill if done else ring), "marker": MARKS[i % len(MARKS)]}
+            axes.scatter(part["score"], part["total"], label=name, **look)
         axes.margins(0.08, 0.1)
         figure = axes.get_figure(root=True)
         assert figure is not None

@@ -22,6 +22,7 @@ from rolecall.reports.attention_view import (
 )
 from rolecall.reports.matters import headline, role_stories
 from rolecall.reports.page import linked, report_html, report_markdown
+from rolecall.reports.redundancy import repaired
 from rolecall.reports.report_command import report
 from rolecall.reports.reproduce import commands
 from rolecall.reports.run import NO_LABEL, Run, labels_of, read_run
@@ -213,6 +214,20 @@ def test_a_head_name_becomes_a_link_and_nothing_else_does() -> None:
     assert made.count("<a ") == 2
     assert 'href="#L1H2">L1H2 <span class="tier">A</span>' in made
     assert "&lt;b&gt; xL3H4" in made
+
+
+def test_self_repair_that_is_told_is_one(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    effects = pd.read_parquet(tmp_path / "effects.parquet").query("ablation == 'mean'")
+    effects = effects.query("task in ('coreference', 'bracket')").assign(direct=1.0, total=0.5)
+    effects["self_repair"] = 0.5
+    effects.loc[effects["layer"] == 0, "direct"] = 0.001  # negligible
+    effects.loc[effects["layer"] == 1, "direct"] = -1.0  # harms
+    effects.loc[effects["layer"] == 2, "self_repair"] = 10.4  # not repaired, but turned
+    effects.to_parquet(tmp_path / "effects.parquet", index=False)
+    told = repaired(read_run(tmp_path))
+    assert {row["task"] for row in told} == {"coreference"}  # bracket is not done by the model
+    assert {row["layer"] for row in told} == {3, 4}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from rolecall.reports.dossier import dossier
+from rolecall.reports.head_page import head_html
 from rolecall.reports.page import report_html
 from rolecall.reports.run import read_run
 from tests.run_folders import write_run
@@ -279,6 +281,54 @@ def test_everything_has_a_name_for_a_screen_reader(browser: Any, pages: dict[str
         " [...document.querySelectorAll('th')].every(t => t.scope)]",
     )
     assert tree == ["en", 1, 1, True]
+
+
+@pytest.mark.parametrize("toggled", [False, True])
+def test_a_dark_page_prints_on_white(browser: Any, pages: dict[str, Path], toggled: bool) -> None:
+    look(browser, pages["small"], dark=not toggled)
+    if toggled:
+        js(browser, "document.getElementById('theme').click()")
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    assert js(browser, colour) == "rgb(20, 24, 28)"
+    scheme = [{"name": "prefers-color-scheme", "value": "light" if toggled else "dark"}]
+    printing = {"media": "print", "features": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", printing)
+    assert js(browser, colour) == "rgb(255, 255, 255)"
+    assert js(browser, "return getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_heads_own_page_fits_and_can_be_read(
+    browser: Any, pages: dict[str, Path], width: int
+) -> None:
+    run = read_run(pages["small"].parent)
+    page = pages["small"].with_name("L4H2.html")
+    page.write_text(head_html(run, dossier(run, (4, 2))), encoding="utf-8")
+    look(browser, page, width=width)
+    shoot(browser, f"head-{width}")
+    assert errors(browser) == []
+    assert requests(browser) == []
+    wide = js(browser, "return [document.documentElement.scrollWidth, innerWidth]")
+    assert wide[0] <= wide[1]
+    high = "return Math.min(...[...document.querySelectorAll('.profile svg text')]"
+    assert js(browser, f"{high}.map(t => t.getBoundingClientRect().height))") >= 8
+
+
+def test_who_does_coreference_and_does_it_matter_is_seen_at_once(
+    browser: Any, pages: dict[str, Path]
+) -> None:
+    """The answer stands on the first screen, without a scroll, a click or a hover."""
+    look(browser, pages["small"])
+    code = "const link = document.querySelector('#roles a[href=\"#role-coreference\"]');"
+    code += (
+        "const row = link.closest('tr'); row.querySelectorAll('.tier').forEach(t => t.remove());"
+    )
+    code += "return [row.getBoundingClientRect().bottom, innerHeight, row.textContent]"
+    bottom, screen, text = js(browser, code)
+    assert bottom < screen
+    assert "It matters" in text
+    said = " ".join(text.split())
+    assert "removing L4H2 lowers the logit difference on coreference" in said
 
 
 def test_the_page_prints(browser: Any, pages: dict[str, Path]) -> None:

@@ -337,6 +337,15 @@ def test_a_task_that_the_model_cannot_do_is_not_shown_as_an_effect(run: Run) -> 
     assert "(nats;" in total_direct_repair(run, "induction").get_xlabel()
 
 
+def test_lines_and_dots_are_told_apart_without_colour(run: Run) -> None:
+    axes = pruning_curves(run, "induction")
+    looks = [(line.get_linestyle(), line.get_marker()) for line in axes.lines]
+    assert len(set(looks)) == len(looks) == 4
+    dots = score_against_effect(run).collections[1:]
+    shapes = {str(drawn.get_paths()[0].vertices.tolist()) for drawn in dots}
+    assert len(shapes) == len(dots) > 2
+
+
 def test_more_than_all_of_an_effect_made_good_has_no_size(run: Run) -> None:
     rows = run.tables["effects"].query("task == 'coreference'")
     axes = total_direct_repair(rows.assign(self_repair=10.4), "coreference")
