@@ -21,7 +21,7 @@ from jaxtyping import Float
 from scipy.stats import binomtest, false_discovery_control, ttest_1samp
 
 from rolecall.analyses.item_store import read_items
-from rolecall.analyses.resampling import cluster_weights, resampled_means
+from rolecall.analyses.resampling import cluster_weights, resampled_means, sign_flips
 
 RESAMPLES = 2000
 FLIPS = 4999
@@ -159,14 +159,15 @@ def flip_test(
     if len(names) >= TEMPLATES:
         blocks = np.zeros((len(names), values.shape[1]))
         np.add.at(blocks, code, values)
-    rng = np.random.default_rng([seed, 1])
-    signs = rng.choice([-1.0, 1.0], size=(FLIPS, len(blocks)))
     squares = (blocks**2).sum(axis=0)
     observed = _t(blocks.sum(axis=0), squares, len(blocks))
-    flipped = _t(signs @ blocks, squares, len(blocks))
-    # Where all flips agree with what was seen, rounding must not decide.
-    reached = (flipped >= observed * (1 - 1e-9) - 1e-12).sum(axis=0)
-    return observed, flipped.max(axis=1), (1 + reached) / (1 + FLIPS)
+    peak, reached = [], np.zeros(len(observed))
+    for signs in sign_flips(len(blocks), n=FLIPS, seed=seed):
+        flipped = _t(signs @ blocks, squares, len(blocks))
+        peak.append(flipped.max(axis=1))
+        # Where all flips agree with what was seen, rounding must not decide.
+        reached += (flipped >= observed * (1 - 1e-9) - 1e-12).sum(axis=0)
+    return observed, np.concatenate(peak), (1 + reached) / (1 + FLIPS)
 
 
 def _t(total: np.ndarray, squares: np.ndarray, n: int) -> np.ndarray:

@@ -6,12 +6,15 @@ map (`methods` literature: cluster bootstrap; p = (1 + #≥) / (1 + B)).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt16
 
-Weights = Float[np.ndarray, "resample example"]
+Weights = UInt16[np.ndarray, "resample example"]
+
+AT_ONCE = 2**20
+"""Numbers of a resampling that are held at the same time, however many examples there are."""
 
 
 def cluster_weights(
@@ -34,7 +37,7 @@ def _unit_weights(templates: np.ndarray, *, n_resamples: int, seed: int) -> Weig
     names, code = np.unique(templates, return_inverse=True)
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=n_resamples)
-    weights = np.zeros((n_resamples, len(code)))
+    weights = np.zeros((n_resamples, len(code)), dtype=np.uint16)
     for template in range(len(names)):
         members = np.flatnonzero(code == template)
         times = drawn[:, template] * len(members)
@@ -47,9 +50,19 @@ def resampled_means(
 ) -> Float[np.ndarray, "resample column"]:
     """Each resample's mean of each column; NaN cells are left out, and all-NaN means are NaN."""
     known = ~np.isnan(values)
-    total = weights @ np.where(known, values, 0.0)
-    count = weights @ known.astype(float)
-    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+    filled, one = np.where(known, values, 0.0), known.astype(float)
+    means = []
+    for part in at_once(weights):
+        total, count = part @ filled, part @ one
+        means.append(np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0))
+    return np.concatenate(means)
+
+
+def at_once(weights: Weights) -> Iterator[Float[np.ndarray, "some example"]]:
+    """The resamples in float64, some at a time."""
+    step = max(1, AT_ONCE // max(1, weights.shape[1]))
+    for start in range(0, len(weights), step):
+        yield weights[start : start + step].astype(float)
 
 
 def choices(
@@ -68,3 +81,11 @@ def choices(
     names, code = np.unique(pair, return_inverse=True)
     draws = np.stack([np.random.default_rng([seed, n]).random(n_permutations) for n in names])
     return np.floor(draws[code].T * (n_rivals + 1)).astype(np.int64)
+
+
+def sign_flips(n_blocks: int, *, n: int, seed: int) -> Iterator[Float[np.ndarray, "some block"]]:
+    """`n` random signs of each block, some at a time; the same for the same seed."""
+    rng = np.random.default_rng([seed, 1])
+    step = max(1, AT_ONCE // max(1, n_blocks))
+    for start in range(0, n, step):
+        yield rng.choice([-1.0, 1.0], size=(min(step, n - start), n_blocks))

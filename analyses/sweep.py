@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
@@ -20,8 +19,9 @@ from rolecall.analyses.direct import Straight, straight
 from rolecall.analyses.downstream import Engine, Step
 from rolecall.analyses.heads import Unit
 from rolecall.analyses.item_batches import Batch, batches
-from rolecall.analyses.item_store import SETS, ItemStore, unit_columns
-from rolecall.analyses.metrics import Scored, score, worsening
+from rolecall.analyses.item_rows import Clean, Found
+from rolecall.analyses.item_store import SETS, ItemStore
+from rolecall.analyses.metrics import Scored, score
 from rolecall.analyses.replacements import Kind, Means, halves, value_bias
 from rolecall.analyses.shelf import Shelf, open_shelf
 from rolecall.analyses.tail import no_cache
@@ -59,19 +59,6 @@ class Order:
         if layer == SETS:
             return [unit for unit in self.units if not unit.one_layer]
         return [unit for unit in self.units if unit.one_layer and unit.layer == layer]
-
-
-@dataclass(frozen=True)
-class Clean:
-    """What the model does on a batch when nothing is removed.
-
-    Attributes:
-        metric: The task's metric for each item.
-        control: For a loss: the loss if each item's targets were another item's; NaN if alone.
-    """
-
-    metric: Float[Tensor, " batch"]
-    control: Float[Tensor, " batch"]
 
 
 @dataclass
@@ -186,8 +173,7 @@ class Sweep:
 
     def _block(self, layer: int, kind: Kind, means: Means | None) -> pd.DataFrame:
         units = self.order.at(layer)
-        heads = [unit.at(layer) for unit in units]
-        frames = []
+        heads, found = [unit.at(layer) for unit in units], self._found(units)
         for number, batch in self._with(kind):
             step = Step(**self.shelf.get(f"step-{number}"))
             values = self._values(layer, kind, number=number, z=step.z, means=means)
@@ -198,9 +184,13 @@ class Sweep:
                 effect = self._effects(
                     layer, step, values - step.z, heads[part], batch=batch, resid=resid
                 )
-                frames.append(self._rows(units[part], number, *effect))
+                found.take(part, batch.items, self.clean[number], *effect)
                 self.tell(len(units[part]) * len(batch.items))
-        return pd.concat(frames, ignore_index=True)
+        return found.rows()
+
+    def _found(self, units: Sequence[Unit]) -> Found:
+        model = self.engine.model
+        return Found(self.order.task, units, group_size=model.n_heads // model.n_kv_heads)
 
     def _effects(
         self,
@@ -224,31 +214,6 @@ class Sweep:
         normed = self.straight.normed(layer, step, z_change, heads, resid=resid, reads=reads)
         return scored, None if normed is None else score(tail, normed, reads).metric
 
-    def _rows(
-        self, units: Sequence[Unit], number: int, scored: Scored, direct: Tensor | None
-    ) -> pd.DataFrame:
-        batch, clean = self.batches[number], self.clean[number]
-        task, model = self.order.task, self.engine.model
-        total = worsening(task.metric, clean.metric, scored.metric)
-        straight = None if direct is None else worsening(task.metric, clean.metric, direct)
-        size = model.n_heads // model.n_kv_heads
-        names = [unit_columns(unit, size) for unit in units]
-        n_items, n_units = len(batch.items), len(units)
-        columns = {
-            "item": np.tile(np.asarray(batch.items), n_units),
-            "template": [task.items[i].template for i in batch.items] * n_units,
-            "clean": np.tile(_numbers(clean.metric), n_units),
-            "control": np.tile(_numbers(clean.control), n_units),
-            "total": _numbers(total),
-            "direct": np.nan if straight is None else _numbers(straight),
-            "kl": np.nan if scored.kl is None else _numbers(scored.kl),
-        }
-        rows = pd.DataFrame(columns)
-        for name in ("heads", "layer", "head", "kv_group"):
-            values = pd.array([n[name] for n in names], dtype=None if name == "heads" else "Int64")
-            rows[name] = values.repeat(n_items)
-        return rows
-
     def _keep_values(self, layer: int, kind: Kind, means: Means | None) -> None:
         for number, _ in self._with(kind):
             z = self.shelf.get(f"step-{number}")["z"]
@@ -257,11 +222,12 @@ class Sweep:
 
     def _sets(self, kind: Kind) -> pd.DataFrame:
         """Sets that span layers: the whole model runs with all their heads replaced at once."""
-        frames = []
+        units = self.order.at(SETS)
+        found = self._found(units)
         for number, batch in self._with(kind):
             resid = self.shelf.get(f"resid-{number}")["resid"]
             clean = self.engine.tail.normed(resid) if self.order.kl else None
-            for unit in self.order.at(SETS):
+            for at, unit in enumerate(units):
                 hooks = {}
                 for layer in sorted({layer for layer, _ in unit.heads}):
                     values = self.shelf.get(f"values-{kind}-{layer}-{number}")["values"]
@@ -271,9 +237,9 @@ class Sweep:
                     stream = self._last_stream(batch)
                 normed = self.engine.tail.normed(stream)[None]
                 scored = score(self.engine.tail, normed, batch.reads, clean=clean)
-                frames.append(self._rows([unit], number, scored, None))
+                found.take(slice(at, at + 1), batch.items, self.clean[number], scored)
                 self.tell(len(batch.items))
-        return pd.concat(frames, ignore_index=True)
+        return found.rows()
 
 
 def replacing(
@@ -293,7 +259,3 @@ def sweep(engine: Engine, order: Order, tell: Tell) -> None:
     """Nothing; measures what is ordered and not yet there, block by block."""
     with open_shelf(engine.model.device) as shelf:
         Sweep(engine, order, shelf, tell).run()
-
-
-def _numbers(values: Tensor) -> np.ndarray:
-    return values.double().cpu().numpy().reshape(-1)

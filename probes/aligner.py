@@ -15,6 +15,9 @@ from rolecall.probes.base import Positions
 WORD = re.compile(r"[^\W_]+|[^\w\s]|_|\n")
 BLANKS = " \t\r\f\v\u00a0"
 
+AT_ONCE = 128
+"""Texts in one call of the tokenizer, whose answer is many times the size of the texts."""
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -71,17 +74,23 @@ class Aligner:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> tuple[Encoded, ...]:
-        """Each text as `encode` gives it, in one call of the tokenizer."""
+        """Each text as `encode` gives it."""
+        return tuple(self.encode_each(texts))
+
+    def encode_each(self, texts: Sequence[str]) -> Iterator[Encoded]:
+        """Yields each text as `encode` gives it, with no more than `AT_ONCE` of them held."""
         if self.tokenizer is None:
             raise ValueError("this aligner has no tokenizer, so it reads token ids, not text")
-        if not texts:
-            return ()
-        batch = self.tokenizer(
-            list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
         specials = frozenset(self.tokenizer.all_special_ids)
-        rows = zip(texts, batch["input_ids"], batch["offset_mapping"], strict=True)
-        return tuple(self._encoded(text, ids, spans, specials) for text, ids, spans in rows)
+        for start in range(0, len(texts), AT_ONCE):
+            part = list(texts[start : start + AT_ONCE])
+            batch = self.tokenizer(
+                part, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            )
+            for text, ids, spans in zip(
+                part, batch["input_ids"], batch["offset_mapping"], strict=True
+            ):
+                yield self._encoded(text, ids, spans, specials)
 
     def _encoded(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
 from rolecall.data.templates import templates
@@ -70,11 +71,11 @@ def task(aligner: Aligner, name: str, choices: Sequence[Choice]) -> Task:
     texts = [
         text for c in choices for text in (c.prompt, c.prompt + c.answer, c.prompt + c.foil, c.twin)
     ]
-    encoded = aligner.encode_all(texts)
+    encoded = aligner.encode_each(texts)
     dropped: Counter[str] = Counter()
     items = []
-    for number, choice in enumerate(choices):
-        made = _item(aligner, choice.template, encoded[4 * number : 4 * number + 4], dropped)
+    for choice in choices:
+        made = _item(aligner, choice.template, tuple(islice(encoded, 4)), dropped)
         if isinstance(made, Item):
             items.append(made)
         else:

@@ -27,7 +27,7 @@ def marked_loss(aligner: Aligner, name: str, file: str, *, n: int, seed: int) ->
     rows = templates(file)
     chosen = [rows[number % len(rows)] for number in range(n)]
     filled = [fill(row.text, draw(row.slots, rng)) for row in chosen]
-    encoded = aligner.encode_all([f.text for f in filled])
+    encoded = aligner.encode_each([f.text for f in filled])
     dropped: Counter[str] = Counter()
     items = []
     for row, text, one in zip(chosen, filled, encoded, strict=True):

@@ -54,7 +54,7 @@ def passages(
         return (), {NO_TEXT: n}
     titles = Random(seed).sample(sorted(texts()), len(texts()))
     chosen = [(titles[i % len(titles)], i // len(titles)) for i in range(n)]
-    encoded = aligner.encode_all([_from_sentence(texts()[t], later) for t, later in chosen])
+    encoded = aligner.encode_each([_from_sentence(texts()[t], later) for t, later in chosen])
     found: list[Passage] = []
     dropped: Counter[str] = Counter()
     for (title, _), one in zip(chosen, encoded, strict=True):

@@ -68,7 +68,7 @@ def aligned(aligner: Aligner, texts: Sequence[TextExample]) -> Crafted:
     dropped: Counter[str] = Counter()
     pairs = [(text, text.twin) for text in texts]
     flat = [one.text for pair in pairs for one in pair if one is not None]
-    encoded = iter(aligner.encode_all(flat))
+    encoded = aligner.encode_each(flat)
     examples: list[Example] = []
     for text, twin in pairs:
         main = _example(aligner, text, next(encoded), dropped)
