@@ -45,7 +45,8 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
     console = Console()
     for name, run in found.items():
         if "heads" not in run.tables:
-            console.print(f"{name}: no verdicts; heads whose attention stands out are compared")
+            said = f"{name}: no verdicts; heads whose attention stands out are compared"
+            console.print(said, markup=False, highlight=False)
     weights = {run.manifest.get("model", {}).get("weights_hash") for run in found.values()}
     tables: dict[str, pd.DataFrame] = {}
     if compared.same_heads(labels):

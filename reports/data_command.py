@@ -27,6 +27,7 @@ def show(role: str, n: int, seed: int, show: int, **options: Any) -> None:
     The query is in [[…]], the right key in {{…}} and each rival in <<…>>.
     """
     from rich.console import Console
+    from rich.markup import escape
 
     from rolecall.analyses.export import crafted_examples
     from rolecall.reports.marked_text import marked
@@ -39,7 +40,7 @@ def show(role: str, n: int, seed: int, show: int, **options: Any) -> None:
         raise ValueError(f"role {role!r} has no example for {model.name}: {why}")
     step = max(1, len(crafted.examples) // max(1, show))
     for example in crafted.examples[::step][:show]:
-        console.print(f"[dim]template {example.template}[/dim]", highlight=False)
+        console.print(f"[dim]template {escape(example.template)}[/dim]", highlight=False)
         console.print(marked(example, model.tokenizer), highlight=False)
         if example.twin is not None:
             console.print(

@@ -148,7 +148,7 @@ def _effects(facts: Dossier) -> Table:
         table.add_column(name, justify="left" if name in ("task", "by") else "right", no_wrap=True)
     for row in facts.effects:
         table.add_row(
-            row["task"] + "*" * (not row["usable"]),
+            escape(row["task"]) + "*" * (not row["usable"]),
             number(row["total"], signed=True),
             interval(row["total_low"], row["total_high"]),
             number(row["direct"], signed=True),

@@ -37,6 +37,7 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
     tasks that the model can do are pruned.
     """
     from rich.console import Console
+    from rich.markup import escape
 
     from rolecall.analyses.pruning import Pruning
     from rolecall.analyses.pruning import prune as prune_model
@@ -51,7 +52,9 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
             pruning_curves(rows, task, save=folder / "figures" / f"pruning-{task}")
     console = Console()
     for task, part in rows.groupby("task", sort=True):
-        console.print(f"\n[bold]{task}[/bold]  {str(part['metric'].iloc[0]).replace('_', ' ')}")
+        console.print(
+            f"\n[bold]{escape(str(task))}[/bold]  {str(part['metric'].iloc[0]).replace('_', ' ')}"
+        )
         console.print(table_of_pruning(part))
     console.print(f"\nWritten to {folder}/", highlight=False)
 

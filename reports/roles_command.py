@@ -20,6 +20,7 @@ def roles(as_json: bool) -> None:
     import json
 
     from rich.console import Console
+    from rich.markup import escape
     from rich.padding import Padding
 
     from rolecall.probes.registry import known
@@ -56,4 +57,5 @@ def roles(as_json: bool) -> None:
             f"{row['templates']} templates{only}",
             highlight=False,
         )
-        console.print(Padding(f"{row['definition']}\n[dim]{row['source']}; {task}[/dim]", (0, 4)))
+        source = f"[dim]{escape(row['source'])}; {escape(task)}[/dim]"
+        console.print(Padding(f"{escape(row['definition'])}\n{source}", (0, 4)))

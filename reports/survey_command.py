@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from rolecall.reports.commands_kept import keep_command
@@ -104,11 +105,11 @@ def _print(result: Any, page: Path | None, problem: str, notes: list[str]) -> No
     console = Console()
     print_verdicts(result.verdicts, console)
     for note in notes:
-        console.print(f"[yellow]·[/yellow] {note}", highlight=False)
+        console.print(f"[yellow]·[/yellow] {escape(note)}", highlight=False)
     if result.generalisation is not None:
         console.print(table_of_generalisation(result.generalisation))
     if problem:
-        console.print(problem, highlight=False)
+        console.print(escape(problem), highlight=False)
     if page is not None:
         _print_unheld(result.folder, console)
         console.print(f"\nReport: {page}", highlight=False)

@@ -82,7 +82,7 @@ def print_rows(rows: pd.DataFrame, console: Console, *, most: int | None = None)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows:
         right = pd.api.types.is_numeric_dtype(rows[name])
-        table.add_column(str(name), justify="right" if right else "left", no_wrap=True)
+        table.add_column(Text(str(name)), justify="right" if right else "left", no_wrap=True)
     for line in _cells(shown):
         table.add_row(*(Text(cell) for cell in line))
     # A wide table is not folded: a pipe wants whole lines, a terminal wraps them itself.

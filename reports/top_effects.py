@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from rolecall.reports.effect_figures import UNITS, largest
@@ -34,7 +35,7 @@ def print_top_effects(
     console.print()
     console.print(LEGEND, style="dim", highlight=False)
     for note in notes:
-        console.print(f"[yellow]note[/yellow] {note}", highlight=False)
+        console.print(f"[yellow]note[/yellow] {escape(note)}", highlight=False)
 
 
 def table_of(rows: pd.DataFrame, kind: str, heads: Sequence[str]) -> Table:
@@ -48,7 +49,7 @@ def table_of(rows: pd.DataFrame, kind: str, heads: Sequence[str]) -> Table:
     for row in shown.loc[order].to_dict("records"):
         ratio = row["per_damage"]
         table.add_row(
-            row["heads"],
+            escape(row["heads"]),
             _number(row["total"], "+.3f"),
             f"[{_number(row['total_low'], '.2f')}, {_number(row['total_high'], '.2f')}]",
             "*" if row["p_max"] < 0.05 else "",
@@ -70,7 +71,7 @@ def print_race(rows: pd.DataFrame, band: float, console: Console) -> None:
         counts = part["decision"].value_counts()
         said = ", ".join(f"{counts[name]} {name}" for name in sorted(counts.index))
         console.print(
-            f"[bold]{task}[/bold]  {part['ablation'].iloc[0]}, band ±{band}: {said}; "
+            f"[bold]{escape(str(task))}[/bold]  {part['ablation'].iloc[0]}, band ±{band}: {said}; "
             f"{ran} of {full} head-items run ({full / max(ran, 1):.1f} times fewer)",
             highlight=False,
         )
@@ -97,7 +98,7 @@ def _headline(task: str, rows: pd.DataFrame) -> str:
         clean += f" (chance {row['control']:.2f})"
     metric = str(row["metric"]).replace("_", " ")
     able = "" if row["interpretable"] else "  [red]not interpretable[/red]"
-    return f"[bold]{task}[/bold]  {metric}, {clean}, {row['n_items']} items{able}"
+    return f"[bold]{escape(task)}[/bold]  {metric}, {clean}, {row['n_items']} items{able}"
 
 
 def _number(value: float | None, how: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 TOP = 3
@@ -15,8 +16,9 @@ def print_top_heads(scores: pd.DataFrame, manifest: dict[str, Any], console: Con
     """Nothing; prints the best heads of each role, and which roles could not be scored and why."""
     model = manifest["model"]
     console.print(
-        f"[bold]{model['name']}[/bold]  {model['n_layers']} layers × {model['n_heads']} heads"
-        f" ({model['n_kv_heads']} KV), {model['dtype']}, {_start(model)}",
+        f"[bold]{escape(str(model['name']))}[/bold]  "
+        f"{model['n_layers']} layers × {model['n_heads']} heads ({model['n_kv_heads']} KV), "
+        f"{model['dtype']}, {_start(model)}",
         highlight=False,
     )
     console.print(table_of_top_heads(scores))
@@ -28,7 +30,7 @@ def print_top_heads(scores: pd.DataFrame, manifest: dict[str, Any], console: Con
         highlight=False,
     )
     for line in left_out(manifest["roles"]):
-        console.print(line, style="dim", highlight=False)
+        console.print(escape(line), style="dim", highlight=False)
 
 
 def left_out(roles: dict[str, Any]) -> list[str]:
@@ -59,7 +61,7 @@ def table_of_top_heads(scores: pd.DataFrame) -> Table:
     for role, rows in scores.groupby("role", sort=True):
         best = rows.sort_values("score", ascending=False, kind="stable").head(TOP)
         kind, name = best["score_kind"].iloc[0], best["baseline_name"].iloc[0]
-        notes = [str(role), f"[dim]  by {kind}[/dim]", f"[dim]  base: {name}[/dim]"]
+        notes = [str(role), f"[dim]  by {kind}[/dim]", f"[dim]  base: {escape(str(name))}[/dim]"]
         cells = [_cells(row) for row in best.to_dict("records")]
         cells += [[""] * len(cells[0])] * (len(notes) - len(cells))
         for note, row in zip(notes, cells, strict=False):

@@ -6,7 +6,9 @@ from typing import Any, cast
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from rolecall.analyses.labels import NO_LABEL
 from rolecall.analyses.verdict import Verdicts
@@ -38,7 +40,7 @@ def print_verdicts(result: Verdicts, console: Console) -> None:
         )
     console.print(sensitivity_line(result.sensitivity), highlight=False)
     for note in result.notes:
-        console.print(f"[yellow]·[/yellow] {note}", highlight=False)
+        console.print(f"[yellow]·[/yellow] {escape(note)}", highlight=False)
     console.print(
         "A pattern and effect on own task, specific; B effect not specific; C pattern, effect not "
         "detected; E works against its role. Labels describe behaviour on these probes, in this "
@@ -65,7 +67,8 @@ def table_of_roles(result: Verdicts) -> Table:
         counts = [str(int((rows["tier"] == tier).sum()) or "") for tier in TIERS]
         records = cast("list[dict[str, Any]]", best.to_dict("records"))
         names = "\n".join(_named(row) for row in records)
-        table.add_row(str(role), *counts, names, _why(result.verdicts, best.iloc[0], str(role)))
+        why = Text(_why(result.verdicts, best.iloc[0], str(role)))
+        table.add_row(str(role), *counts, names, why)
     return table
 
 

@@ -1,0 +1,93 @@
+"""What is printed says what the tables say, also where a name looks like rich's markup."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from rolecall.analyses.verdict import Verdicts
+from rolecall.reports.compare_command import compare
+from rolecall.reports.head_command import head
+from rolecall.reports.number_text import share
+from rolecall.reports.top_effects import print_top_effects
+from rolecall.reports.top_heads import print_top_heads
+from rolecall.reports.verdict_summary import print_verdicts
+from tests.run_folders import draw_effects, draw_scores, draw_sensitivity, manifest, write_run
+
+TAGS = "[/bold] [SEP] [red]x"
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(file=io.StringIO(), width=400)
+
+
+def said(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_leading_heads_of_a_model_with_an_odd_name(console: Console) -> None:
+    scores = draw_scores((2, 4), seed=0).assign(baseline_name=TAGS)
+    whole = manifest((2, 4), TAGS)
+    whole["roles"]["induction"] |= {"used": 3, "dropped": {TAGS: 2}}
+    print_top_heads(scores, whole, console)
+    assert said(console).splitlines()[0].startswith(f"{TAGS}  2 layers")
+    assert f"base: {TAGS}" in said(console)
+    assert f"2 × {TAGS}" in said(console)
+
+
+def test_effects_on_a_task_with_an_odd_name(console: Console) -> None:
+    effects = draw_effects(draw_scores((2, 4), seed=0), seed=0)
+    effects = effects.query("task == 'induction'").assign(
+        task=TAGS, per_damage=1.0, kl=0.1, control=None, heads=TAGS
+    )
+    print_top_effects(effects, [TAGS], [TAGS], console)
+    assert said(console).count(TAGS) >= 3
+
+
+def test_verdicts_with_odd_reasons(console: Console, tmp_path: Path) -> None:
+    write_run(tmp_path)
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet").assign(reasons=TAGS)
+    heads = pd.read_csv(tmp_path / "heads.csv")
+    result = Verdicts(
+        tmp_path, verdicts, heads, pd.DataFrame(), draw_sensitivity(), {"all": 0.9}, (TAGS,)
+    )
+    print_verdicts(result, console)
+    assert said(console).count(TAGS) >= 2
+
+
+def test_a_dossier_with_odd_reasons_and_tasks(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet").assign(reasons=TAGS)
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
+    effects = pd.read_parquet(tmp_path / "effects.parquet")
+    effects["task"] = effects["task"].replace({"coreference": "[/x]"})
+    effects.to_parquet(tmp_path / "effects.parquet", index=False)
+    done = CliRunner().invoke(head, [str(tmp_path), "L1H3"])
+    assert done.exit_code == 0, done.exception
+    assert TAGS in done.output
+    assert "[/x]" in done.output
+
+
+def test_runs_of_models_with_odd_names_are_compared(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", name=TAGS, tables=("scores", "manifest"))
+    two = write_run(tmp_path / "two", name="[b]", tables=("scores", "manifest"))
+    done = CliRunner().invoke(compare, [str(one), str(two)])
+    assert done.exit_code == 0, done.exception
+    assert f"{TAGS}: no verdicts" in done.output
+    assert "[b]: no verdicts" in done.output
+
+
+def test_a_share_beyond_the_whole_is_not_given_a_size() -> None:
+    assert [share(0.5), share(1.0), share(15.1), share(float("nan"))] == [
+        "50 %",
+        "100 %",
+        "> 100 %",
+        "–",
+    ]
