@@ -115,7 +115,7 @@ def effect_forest(
     place = {name: len(top) - number for number, name in enumerate(top)}
     step = 0.7 / max(len(kinds), 1)
     with rolecall_style():
-        axes = new_axes(columns, 1.1 + 0.24 * len(top))
+        axes = new_axes(columns, 1.3 + 0.24 * len(top))
         axes.axvline(0, color="0.6", lw=0.6, zorder=0)
         for number, kind in enumerate(kinds):
             part = shown[shown["ablation"] == kind]
@@ -130,7 +130,9 @@ def effect_forest(
         axes.set_yticks([place[name] for name in top], labels=top)
         axes.set_xlabel(f"total effect ({_unit(rows, 'total')})")
         axes.set_title(title_of(rows, task, None))
-        axes.legend(loc="best", frameon=False)
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.legend(loc="outside lower center", ncols=2 * columns, columnspacing=1.2)
         return finished(axes, shown, save)
 
 

@@ -96,8 +96,9 @@ def _all_at_once(together: Together) -> str:
     beside = ""
     if together.random is not None:
         beside = f" (as many drawn at random: to {number(together.random)})"
+    who = "both" if together.removed == 2 else f"all {together.removed}"
     return (
-        f"removing all {together.removed} at once takes {what} from {number(together.clean)} to "
+        f"removing {who} at once takes {what} from {number(together.clean)} to "
         f"{number(together.without)}{beside}"
     )
 

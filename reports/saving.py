@@ -61,9 +61,24 @@ def save_figure(figure: Figure, rows: pd.DataFrame, stem: Path) -> list[Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "pdf", "png", "csv")]
     svg, pdf, png, csv = paths
-    with rolecall_style():
+    with rolecall_style(), _laid_out(figure):
         figure.savefig(svg, metadata={"Date": None})
         figure.savefig(pdf, metadata={"CreationDate": None})
         figure.savefig(png)
     rows.to_csv(csv, index=False, lineterminator="\n")
     return paths
+
+
+@contextmanager
+def _laid_out(figure: Figure) -> Iterator[None]:
+    """A context in which the figure's layout is worked out once, not again for each file."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        yield
+        return
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)

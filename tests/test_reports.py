@@ -228,6 +228,14 @@ def test_text_stays_text(run: Run, tmp_path: Path, name: str) -> None:
         assert not [word for word in words if word not in said.split()]
 
 
+def test_saving_leaves_the_layout_to_the_user(run: Run, tmp_path: Path) -> None:
+    figure = role_heatmap(run, "bracket").get_figure(root=True)
+    assert figure is not None
+    engine = figure.get_layout_engine()
+    save_figure(figure, pd.DataFrame(), tmp_path / "x")
+    assert figure.get_layout_engine() is engine
+
+
 def test_what_the_user_set_stays(run: Run) -> None:
     with mpl.rc_context({"font.size": 23.0}):
         before = dict(mpl.rcParams)
