@@ -249,11 +249,13 @@ def _finish(folder: Path, tasks: Sequence[Task], manifest: Manifest, run: _Run) 
     for name, rows in cannot.groupby("task"):
         row = rows.iloc[0]
         able = (
-            f"{row['clean_accuracy']:.0%} right"
+            f"{row['clean_accuracy']:.0%} of {row['n_items']} right"
             if pd.notna(row["clean_accuracy"])
             else f"loss {row['clean']:.2f} against {row['control']:.2f} by chance"
         )
-        run.notes.append(f"{name}: the model cannot do it ({able}); effects are not interpretable")
+        run.notes.append(
+            f"{name}: the model is not shown to do it ({able}); effects are not interpretable"
+        )
     for task in tasks:
         if not task.items:
             why = ", ".join(f"{n} × {w}" for w, n in sorted(task.dropped.items()))

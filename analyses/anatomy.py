@@ -44,7 +44,16 @@ def anatomy(model: Model) -> Anatomy:
     projection, attention = {}, {}
     for layer in model.pattern_layers:
         projection[layer], attention[layer] = _projection(blocks[layer], layer, model)
-    return Anatomy(whole, getattr(whole, "base_model", whole), blocks, attention, projection)
+    return Anatomy(whole, _body(whole, blocks), blocks, attention, projection)
+
+
+def _body(whole: nn.Module, blocks: tuple[nn.Module, ...]) -> nn.Module:
+    """What the model calls to get its last hidden states; OPT calls the decoder in its body."""
+    body: Any = getattr(whole, "base_model", whole)
+    inside = getattr(body, "decoder", None)
+    if isinstance(inside, nn.Module) and blocks[0] in set(inside.modules()):
+        return inside
+    return body
 
 
 def plain_module(model: Model) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Literal
 
 import torch
@@ -24,13 +25,16 @@ from rolecall.analyses.tail import Tail, find_tail, no_cache
 
 Route = Literal["writes", "block", "whole"]
 
+KEPT = 8
+"""Shapes of hidden states whose calls are kept; their masks are not small."""
+
 ROWS = 512
 """Tokens that run at once: few enough that a block's intermediates stay in the cache."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """How the model calls a block, its hidden states aside; made for one sequence of a length."""
+    """How the model calls a block, its hidden states aside."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -64,6 +68,8 @@ class Engine:
         parts: Where its blocks and projections are.
         tail: What follows its blocks.
         route: What runs again: what follows the attention's write, the block, or everything.
+        alike: A block is called alike for one sequence and for many of that length. Not so where
+            a bias by distance is made for each sequence of the batch (Bloom's ALiBi).
         rows: Tokens that run at once.
     """
 
@@ -71,24 +77,27 @@ class Engine:
     parts: Anatomy
     tail: Tail
     route: Route = "writes"
+    alike: bool = True
     rows: int = ROWS
-    _calls: dict[int, tuple[Call, ...]] = field(default_factory=dict, repr=False)
+    _calls: dict[tuple[int, int], tuple[Call, ...]] = field(default_factory=dict, repr=False)
 
-    def calls(self, length: int) -> tuple[Call, ...]:
-        """How each block is called at this length."""
-        if length not in self._calls:
-            self._calls.clear()
-            self._calls[length] = self._watch_calls(length)
-        return self._calls[length]
+    def calls(self, hidden: Float[Tensor, "batch pos d_model"]) -> tuple[Call, ...]:
+        """How each block is called with hidden states of this shape."""
+        shape = 1 if self.alike else hidden.shape[0], hidden.shape[1]
+        if shape not in self._calls:
+            if len(self._calls) >= KEPT:
+                self._calls.clear()
+            self._calls[shape] = self._watch_calls(shape)
+        return self._calls[shape]
 
-    def _watch_calls(self, length: int) -> tuple[Call, ...]:
+    def _watch_calls(self, shape: tuple[int, int]) -> tuple[Call, ...]:
         calls: list[Call] = []
 
         def note(_block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             rest = {k: v for k, v in kwargs.items() if k != "hidden_states"}
             calls.append(Call(args[1:], rest))
 
-        ids = torch.zeros((1, length), dtype=torch.long, device=self.model.device)
+        ids = torch.zeros(shape, dtype=torch.long, device=self.model.device)
         with watched(before=dict.fromkeys(self.parts.blocks, note)):
             self.parts.body(input_ids=ids, **no_cache(self.model))
         return tuple(calls)
@@ -106,7 +115,7 @@ class Engine:
         self, layer: int, hidden: Float[Tensor, "batch pos d_model"]
     ) -> tuple[Step | None, Float[Tensor, "batch pos d_model"]]:
         """One layer as the model computes it (None where it has no heads), and what comes out."""
-        call = self.calls(hidden.shape[1])[layer]
+        call = self.calls(hidden)[layer]
         block, projection = self.parts.blocks[layer], self.parts.projection.get(layer)
         if projection is None:
             return None, first(call.run(block, hidden))
@@ -153,24 +162,26 @@ class Engine:
         if self.route == "whole":
             return self._whole(layer, step, z_change, heads, reads=reads, token_ids=token_ids)
         units, last = len(heads), layer == len(self.parts.blocks) - 1
-        call = self.calls(step.hidden.shape[1])[layer]
+        block = self.parts.blocks[layer]
         if self.route == "writes":
             attn_out = step.attn_out + self.change(layer, z_change, heads)
             hidden = step.hidden.expand_as(attn_out)
             if last:
+                call = self.calls(step.hidden)[layer]
                 hidden, attn_out = (_at_reads(h, reads) for h in (hidden, attn_out))
                 return self._finish(layer, call, hidden, attn_out, units)
+            hidden = _stack(hidden)
             with replaced(self.parts.attention[layer], _returns(_stack(attn_out))):
-                hidden = first(call.run(self.parts.blocks[layer], _stack(hidden)))
+                hidden = first(self.calls(hidden)[layer].run(block, hidden))
         else:
             z = _stack(_changed(step.z, z_change, heads))
             hidden = repeat(step.hidden, "b p d -> (u b) p d", u=units)
             with watched(before={self.parts.projection[layer]: lambda *_: ((z,), {})}):
-                hidden = first(call.run(self.parts.blocks[layer], hidden))
+                hidden = first(self.calls(hidden)[layer].run(block, hidden))
         return self._rest(layer + 1, hidden, reads, units)
 
     def _rest(self, layer: int, hidden: Tensor, reads: Reads, units: int) -> Tensor:
-        calls = self.calls(hidden.shape[1])
+        calls = self.calls(hidden)
         last = len(self.parts.blocks) - 1
         for at in range(layer, last):
             hidden = first(calls[at].run(self.parts.blocks[at], hidden))
@@ -188,7 +199,7 @@ class Engine:
         attention = self.parts.attention[layer]
         try:
             with replaced(attention, _stop):
-                self.calls(hidden.shape[1])[layer].run(self.parts.blocks[layer], hidden)
+                self.calls(hidden)[layer].run(self.parts.blocks[layer], hidden)
         except _Stopped as stopped:
             return attention(*stopped.args, **stopped.kwargs)
         raise AssertionError("the attention was not called")
@@ -265,20 +276,26 @@ def open_engine(model: Model, *, rows: int = ROWS) -> Engine:
     """An engine for the model, by the fastest route that gives what the whole model gives.
 
     Raises:
-        ValueError: The model has no language-model head, or its parts cannot be found.
+        ValueError: The model has no language-model head, or its parts cannot be found or run.
     """
     parts = anatomy(model)
     tail = find_tail(model, parts)
-    truth = _probe(Engine(model, parts, tail, "whole"))
-    for route in ("writes", "block"):
-        engine = Engine(model, parts, tail, route, rows)
+    try:
+        truth = _probe(Engine(model, parts, tail, "whole", alike=False))
+    except Exception as error:
+        raise ValueError(
+            f"{model.name}: the blocks of {type(parts.whole).__name__} cannot be run one by one "
+            f"({type(error).__name__}: {error}), so there are no effects for it"
+        ) from error
+    for route, alike in product(("writes", "block"), (True, False)):
+        engine = Engine(model, parts, tail, route, alike, rows)
         try:
             if _agree(_probe(engine), truth):
                 return engine
         # Whatever a block that is built otherwise raises, the next route runs more of it.
         except Exception:
             continue
-    return Engine(model, parts, tail, "whole", rows)
+    return Engine(model, parts, tail, "whole", alike=False, rows=rows)
 
 
 def _probe(engine: Engine) -> Tensor:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from rolecall.analyses.anatomy import plain_module, watched
 from rolecall.analyses.direct import after_attention
 from rolecall.analyses.downstream import Engine, Step, open_engine
 from rolecall.analyses.effects import interval_and_p
+from rolecall.analyses.entrances import ENTRIES, Entry, entrance
 from rolecall.analyses.heads import Head, head_name, parse_head, parse_units
 from rolecall.analyses.hooks import evaluating
 from rolecall.analyses.item_batches import Batch, Reads, batches, require_items
@@ -38,16 +39,7 @@ from rolecall.analyses.tables import replace_file
 from rolecall.analyses.without import reference_means
 from rolecall.probes.base import Task
 
-Entry = Literal["q", "k", "v"]
-ENTRIES: tuple[Entry, ...] = ("q", "k", "v")
-
 Progress = Callable[[str, int, int], None]
-
-_NAMES: Mapping[Entry, tuple[str, ...]] = {
-    "q": ("q_proj", "query", "q_lin"),
-    "k": ("k_proj", "key", "k_lin"),
-    "v": ("v_proj", "value", "v_lin"),
-}
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,12 @@ def paths(
             done += len(batch.items)
             if progress is not None:
                 progress(f"to {to}", done * len(senders), len(task.items) * len(senders))
-    return _table(model, task, receiver, senders, parts=parts, settings=settings)
+    rows = _table(model, task, receiver, senders, parts=parts, settings=settings)
+    # A proof that they were told apart: where a head looks does not depend on its values.
+    limit = 1e-5 if model.dtype == torch.float32 else 1e-2
+    if float(rows.loc[rows["entry"] == "v", "moved"].max()) > limit:
+        raise ValueError(f"{model.name}: its queries, keys and values cannot be told apart")
+    return rows
 
 
 def _senders(model: Model, receiver: Head, names: Sequence[str]) -> list[Head]:
@@ -253,50 +250,6 @@ def tiled(reads: Reads, n: int) -> Reads:
     row = (shift[:, None] + reads.row).flatten()
     foil = None if reads.foil is None else reads.foil.repeat(n)
     return Reads(row, reads.pos.repeat(n), reads.answer.repeat(n), foil, n * reads.n_items)
-
-
-def entrance(
-    attention: nn.Module, entry: Entry, model: Model
-) -> tuple[nn.Module, Callable[[Tensor, Tensor], Tensor]]:
-    """The module that makes queries, keys or values, and how to put another's into its output.
-
-    Raises:
-        ValueError: The attention keeps them in a way that is not known.
-    """
-    children = dict(attention.named_children())
-    for name in _NAMES[entry]:
-        if name in children:
-            return children[name], lambda _own, other: other
-    number = ENTRIES.index(entry)
-    if "c_attn" in children:
-        return children["c_attn"], _thirds(number)
-    if "query_key_value" in children and model.n_heads == model.n_kv_heads:
-        return children["query_key_value"], _by_head(number, model)
-    raise ValueError(
-        f"{model.name}: queries, keys and values of {type(attention).__name__} cannot be told apart"
-    )
-
-
-def _thirds(number: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """GPT-2: all queries, then all keys, then all values."""
-
-    def put(own: Tensor, other: Tensor) -> Tensor:
-        parts = list(own.chunk(3, dim=-1))
-        parts[number] = other.chunk(3, dim=-1)[number]
-        return torch.cat(parts, dim=-1)
-
-    return put
-
-
-def _by_head(number: int, model: Model) -> Callable[[Tensor, Tensor], Tensor]:
-    """GPT-NeoX: each head's query, key and value side by side."""
-
-    def put(own: Tensor, other: Tensor) -> Tensor:
-        split = own.unflatten(-1, (model.n_heads, 3, model.d_head)).clone()
-        split[..., number, :] = other.unflatten(-1, split.shape[-3:])[..., number, :]
-        return split.flatten(-3)
-
-    return put
 
 
 def _table(
