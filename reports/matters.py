@@ -85,23 +85,42 @@ def headline(run: Run) -> tuple[str, ...]:
             f"In {named} of {n} heads attention stands out for some role.",
             "No verdicts were worked out in this run, so none of these is a label yet.",
         )
-    said = f"{named} of {n} heads have a clean label; {n - named} have none."
+    said = (
+        f"{named} of {n} heads {_have(named)} a clean label; {n - named} {_have(n - named)} none."
+    )
     if not named:
         return (said,)
     if "effects" not in run.tables:
         return said, "Whether the model depends on them was not measured: no effects in this run."
     tiers = labels.loc[labels["label"] != NO_LABEL, "tier"].value_counts()
-    counted = [f"{tiers[tier]} {words} ({tier})" for tier, words in COUNTED if tiers.get(tier)]
+    counted = [
+        f"{tiers[tier]} {one if tiers[tier] == 1 else several} ({tier})"
+        for tier, one, several in COUNTED
+        if tiers.get(tier)
+    ]
     *most, last = counted
     return said, f"Of these, {', '.join(most)}{' and ' * bool(most)}{last}."
 
 
+def _have(n: int) -> str:
+    return "has" if n == 1 else "have"
+
+
 COUNTED = (
-    ("A", "matter to the model for this role above all"),
-    ("B", "matter, but not only for this role"),
-    ("C", "show the pattern without a detected effect"),
-    ("E", "work against their role"),
+    (
+        "A",
+        "matters to the model for its role above all",
+        "matter to the model for their role above all",
+    ),
+    ("B", "matters, but not only for its role", "matter, but not only for their role"),
+    (
+        "C",
+        "shows the pattern without a detected effect",
+        "show the pattern without a detected effect",
+    ),
+    ("E", "works against its role", "work against their role"),
 )
+"""Tier, what is said of one head of it, and of several."""
 
 
 def _verdicts(run: Run) -> pd.DataFrame:

@@ -84,7 +84,10 @@ def _matters(found: Findings) -> tuple[str, str]:
         return "not tested", f"Whether it matters is unknown: not ablated on {found.task}."
     if any(head.get("usable") is False for head in found.doing):
         return "not tested", f"The model does not do the task {found.task}, so it cannot be told."
-    alone = f"No effect of removing one was detected on {found.task}"
+    it = "one" if len(found.doing) > 1 else "it"
+    alone = f"No effect of removing {it} was detected on {found.task}"
+    untried = [head["name"] for head in found.doing if head.get("total") is None]
+    alone += f" (not ablated: {', '.join(untried)})" if untried else ""
     if found.together is None or len(found.doing) < 2:
         return "not detected", f"{alone}."
     word = "yes, together" if found.together.clear else "not detected"

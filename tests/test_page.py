@@ -91,6 +91,20 @@ def test_the_headline_counts_heads(run: Run) -> None:
     heads = labels_of(run)
     named = int((heads["label"] != NO_LABEL).sum())
     assert headline(run)[0] == f"{named} of 40 heads have a clean label; {40 - named} have none."
+    tiers = heads.loc[heads["label"] != NO_LABEL, "tier"].value_counts()
+    assert tiers["A"] > 1
+    assert f"{tiers['A']} matter to the model for their role above all (A)" in headline(run)[1]
+
+
+def test_of_one_head_the_headline_speaks_in_the_singular(tmp_path: Path) -> None:
+    heads = pd.DataFrame({"layer": [0, 0], "head": [0, 1], "label": ["x", NO_LABEL]})
+    heads = heads.assign(tier=["A", None], roles=["x (A)", None])
+    tables = {"scores": pd.DataFrame(), "effects": pd.DataFrame(), "heads": heads}
+    said = headline(Run(tmp_path, {}, tables))
+    assert said == (
+        "1 of 2 heads has a clean label; 1 has none.",
+        "Of these, 1 matters to the model for its role above all (A).",
+    )
 
 
 def test_a_role_without_heads_says_so_and_names_the_nearest(run: Run) -> None:
@@ -229,6 +243,27 @@ def test_self_repair_that_is_told_is_one(tmp_path: Path) -> None:
     told = repaired(read_run(tmp_path))
     assert {row["task"] for row in told} == {"coreference"}  # bracket is not done by the model
     assert {row["layer"] for row in told} == {3, 4}
+
+
+def test_heads_that_were_not_ablated_are_named(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
+    verdicts.loc[verdicts["role"] == "coreference", "tier"] = "C"
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
+    (tmp_path / "pruning.parquet").unlink()
+    effects = pd.read_parquet(tmp_path / "effects.parquet")
+    one, other = verdicts.query("role == 'coreference'")[["layer", "head"]].to_numpy().tolist()
+    gone = (effects["layer"] == one[0]) & (effects["head"] == one[1])
+    effects[~gone].to_parquet(tmp_path / "effects.parquet", index=False)
+    (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
+    assert story.verdict == "not detected"
+    assert f"(not ablated: L{one[0]}H{one[1]})" in story.sentence
+    verdicts.drop(verdicts.query(f"layer == {one[0]} and head == {one[1]}").index).to_parquet(
+        tmp_path / "verdicts.parquet", index=False
+    )
+    (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
+    assert [head["name"] for head in story.heads] == [f"L{other[0]}H{other[1]}"]
+    assert "No effect of removing it was detected on coreference." in story.sentence
 
 
 @pytest.mark.parametrize(
