@@ -73,6 +73,7 @@ def judge(
     rows = scores.sort_values(["role", *HEAD], kind="stable").reset_index(drop=True)
     rows = _with_checks(rows, context.checks)
     columns = rule_columns(rows, settings)
+    rows["pattern"] = pattern_holds(columns, settings)
     own = own_task(rows, effects, context.tasks, settings)
     carried = ["task", "ablation", "metric", "n_items", "total", "total_low", "total_high"]
     carried += ["direct", "self_repair", "ratio", "ratio_low", "others", "generic_damage"]
@@ -83,7 +84,6 @@ def judge(
     rows["level"] = columns["level"]
     rows["needed"] = columns["needed"]
     rows["rest"] = columns["rest"]
-    rows["pattern"] = pattern_holds(columns, settings)
     rows["selective"] = holds(SELECTIVE, columns, settings)
     rows["specific"] = (rows["ratio"] > settings.min_ratio) & (rows["ratio_low"] > 1.0)
     rows["consistent"], rows["weight"] = _mechanism(rows, weights)

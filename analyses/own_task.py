@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.multitest import multipletests
 
 from rolecall.analyses.equivalence import equivalence_p
 from rolecall.analyses.tiers import Thresholds
@@ -55,17 +56,17 @@ def own_task(
     tasks: Mapping[str, str],
     thresholds: Thresholds,
 ) -> pd.DataFrame:
-    """For each row of `heads` (role, family, layer, head) what its role's task says.
+    """For each row of `heads` (role, family, layer, head, pattern) what its role's task says.
 
     Columns: `task`, `ablation`, `metric`, `n_items`, the `NUMBERS`, `effect` (see `tiers.Effect`)
     and `why`, the reason where it is unknown. Rows keep their order.
     """
-    found = heads[["role", "family", *HEAD]].reset_index(drop=True)
+    found = heads[["role", "family", *HEAD, "pattern"]].reset_index(drop=True)
     found["task"] = found["role"].map(dict(tasks)).astype(object)
     if effects is None or effects.empty:
         return _nothing(found, "no effects were measured (rolecall ablate)")
     rows = primary(effects)
-    wanted = ["task", *HEAD, "ablation", "metric", "n_items", "usable", "p_max"]
+    wanted = ["task", *HEAD, "ablation", "metric", "n_items", "usable", "p_value", "p_max"]
     wanted += ["total", "total_low", "total_high", "direct", "self_repair", "generic_damage"]
     extra = [c for c in ("direct_low", "direct_high") if c in rows]
     found = found.merge(rows[[*wanted, "scale", *extra]], on=["task", *HEAD], how="left")
@@ -124,6 +125,21 @@ def _ratios(found: pd.DataFrame) -> dict[str, np.ndarray]:
     return ratios
 
 
+def asked_for(found: pd.DataFrame) -> np.ndarray:
+    """The p of effects that a pattern asked for, by Holm over all of these; NaN elsewhere.
+
+    Where a head has the pattern of a role, its effect on that role's task is one question, put
+    before any effect was seen. `p_max` is for effects that were searched for over all heads.
+    """
+    p = found["p_value"].to_numpy(dtype=float, na_value=np.nan)
+    asked = found["pattern"].to_numpy(dtype=bool) & found["usable"].eq(True).to_numpy(dtype=bool)
+    asked &= ~np.isnan(p)
+    adjusted = np.full(len(found), np.nan)
+    if asked.any():
+        adjusted[asked] = multipletests(p[asked], method="holm")[1]
+    return adjusted
+
+
 def _effect(found: pd.DataFrame, thresholds: Thresholds) -> np.ndarray:
     total, low, high, scale, p_max, direct = (
         found[name].to_numpy(dtype=float)
@@ -131,7 +147,8 @@ def _effect(found: pd.DataFrame, thresholds: Thresholds) -> np.ndarray:
     )
     band = thresholds.negligible * scale
     large = np.abs(direct) > band
-    sure = ~(p_max >= thresholds.alpha)  # a missing p does not veto
+    # A missing p does not veto.
+    sure = ~(p_max >= thresholds.alpha) | (asked_for(found) < thresholds.alpha)
     nothing = equivalence_p(total, low, high, band) < thresholds.alpha
     # Only the direct effect's own interval tells; where it opposes the rest, self_repair is given.
     repaired = found["self_repair"].notna().to_numpy()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 
 from rolecall.analyses.accounting import best_account
 from rolecall.analyses.evidence import Evidence
@@ -67,7 +67,7 @@ def drawn_columns(
     reduced: Reduced,
     columns: Mapping[str, np.ndarray],
     rows: pd.DataFrame,
-    weights: Float[np.ndarray, "resample example"],
+    weights: Real[np.ndarray, "resample example"],
 ) -> dict[str, Float[np.ndarray, "resample head"]]:
     """The numbers that the rules look at, as each resample finds them."""
     score, margin = rows["score"].to_numpy(), rows["margin"].to_numpy()

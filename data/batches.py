@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from rolecall.data.grammar import document
+from rolecall.data.grammar import LATER, SHARES, document
 from rolecall.data.lexicon import GROUPS, group_of
 from rolecall.data.repeats import pools, repeat_tokens
 
@@ -47,6 +47,7 @@ class Plan:
     kept: float = 0.0015
     freed: int = 4750
     emphatic: float = 0.3
+    polished: int = 5500
     length: int = 64
     batch: int = 48
     lr: float = 1.5e-3
@@ -88,8 +89,9 @@ def batches(
             ids[row] = torch.tensor(made.ids)
             targets[row, list(made.predictable)] = ids[row, list(made.predictable)]
         emphatic = plan.emphatic if step >= plan.lifted else 0
+        shares = SHARES if step < plan.polished else LATER
         texts = [
-            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic)
+            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic, shares=shares)
             for row in range(repeats, plan.batch)
         ]
         for row, tokens in enumerate(tokenizer(texts).input_ids, start=repeats):

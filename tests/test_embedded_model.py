@@ -85,10 +85,15 @@ def test_the_model_does_the_task_of_the_role(role: str):
 
 def test_the_model_agrees_on_heldout_templates():
     model, tokenizer = loaded()
-    for row, score in item_accuracy(model, tokenizer, items("agreement", seed=7, each=20)).items():
-        # With these two only irregular verbs can be asked: the others' third person is two tokens.
-        if "{adj} {thing2}" not in row and "Now and then" not in row:
-            assert score >= 0.95, row
+    scores = item_accuracy(model, tokenizer, items("agreement", seed=7, each=40))
+    assert sum(scores.values()) / len(scores) >= 0.95
+    assert min(scores.values()) >= 0.8
+
+
+def test_the_model_closes_brackets_on_heldout_templates():
+    model, tokenizer = loaded()
+    scores = item_accuracy(model, tokenizer, items("brackets", seed=7, each=40))
+    assert min(scores.values()) >= 0.95
 
 
 def test_the_model_repeats_random_tokens():

@@ -70,7 +70,7 @@ def test_pattern_with_a_specific_effect_is_tier_a():
             "later layers make up for",
         ),
         (effects(total=-0.6, total_low=-0.8, total_high=-0.4), "E", "works against the task"),
-        (effects(p_max=0.2), "C", "not decided"),
+        (effects(p_value=0.06, p_max=0.2), "C", "not decided"),
         (effects(interpretable=False), "C", "the model does not do second_copy"),
         (effects(task="another"), "C", "task second_copy was not run"),
         (effects(layer=0), "C", "not ablated on second_copy"),
@@ -80,6 +80,21 @@ def test_the_effect_decides_between_the_tiers_of_a_pattern(shown, expected, says
     found, why = tier(scores(), shown)
     assert found == expected
     assert says in why
+
+
+def test_an_effect_that_a_pattern_asked_for_is_one_question_and_not_a_search():
+    assert tier(scores(), effects(p_value=0.01, p_max=0.4))[0] == "A"
+    assert tier(scores(ci_low=0.2), effects(p_value=0.01, p_max=0.4))[0] is None
+
+
+def test_effects_that_several_patterns_asked_for_share_the_error_rate():
+    many = pd.concat([scores(head=head) for head in range(2, 5)], ignore_index=True)
+    shown = pd.concat([effects(head=head, p_value=0.02, p_max=0.4) for head in range(2, 5)])
+    judged = label_heads(many, shown.drop_duplicates(), context=Context(TASKS))
+    assert set(judged.query("role == 'induction'")["tier"]) == {"C"}
+    sure = shown.assign(p_value=0.01).drop_duplicates()
+    judged = label_heads(many, sure, context=Context(TASKS))
+    assert set(judged.query("role == 'induction'")["tier"]) == {"A"}
 
 
 def test_an_effect_without_the_pattern_never_gives_the_name():
