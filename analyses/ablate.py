@@ -275,6 +275,11 @@ def _require_tasks(tasks: Sequence[Task], kinds: Sequence[Kind], model: Model) -
         raise ValueError(f"two tasks are named {twice[0]!r}; names must differ")
     for task in tasks:
         require_items(task, model)
+        if task.name == DAMAGE and task.metric != "loss":
+            raise ValueError(
+                f"a task named {DAMAGE!r} gives the generic damage, so it is a loss; give this "
+                f"{task.metric.replace('_', ' ')} task (its file) another name"
+            )
 
 
 def _with_damage(tasks: Sequence[Task], model: Model, settings: Settings) -> list[Task]:

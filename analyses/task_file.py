@@ -10,6 +10,7 @@ goes on.
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def read_tasks(path: Path, model: Model) -> TaskFile:
     """The task in a file, and which of its lines could not be used.
 
     Raises:
-        ValueError: There is no such file, it is not text, or no line of it can be used.
+        ValueError: There is no such file, or no line of it can be used.
     """
     if model.tokenizer is None:
         raise ValueError(f"{path} holds text, and {model.name} has no tokenizer")
@@ -50,7 +51,7 @@ def read_tasks(path: Path, model: Model) -> TaskFile:
         if not line.strip():
             continue
         try:
-            items.append(_item(line, model, default=f"line {number}"))
+            items.append(_item(_text(line), model, default=f"line {number}"))
         except ValueError as error:
             problems.append(f"{path}:{number}: {error}")
     if not items:
@@ -60,13 +61,21 @@ def read_tasks(path: Path, model: Model) -> TaskFile:
     return TaskFile(Task(path.stem, "logit_difference", tuple(items), dropped), tuple(problems))
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[bytes]:
     try:
-        return path.read_text(encoding="utf-8-sig").split("\n")
+        return path.read_bytes().removeprefix(BOM_UTF8).split(b"\n")
     except FileNotFoundError:
         raise ValueError(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read as UTF-8 text ({error})") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        wrong = line[error.start]
+        raise ValueError(f"no UTF-8 text: byte {wrong:#04x} at column {error.start + 1}") from None
 
 
 def _item(line: str, model: Model, *, default: str) -> Item:

@@ -31,10 +31,23 @@ KINDS = ("zero", "zero_folded", "mean", "resample")
 )
 @click.option("--heads", multiple=True, help="L5H1,L6H0; L5H1+L6H0 is removed together. [all]")
 @click.option("--group", type=click.Choice(["kv"]), help="Remove whole KV groups instead.")
-@click.option("-n", "n", default=48, show_default=True, help="Items a task, about.")
+@click.option(
+    "-n",
+    "n",
+    type=click.IntRange(min=1),
+    default=48,
+    show_default=True,
+    help="Items a task, about.",
+)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder.")
-@click.option("--damage", default=16, show_default=True, help="Passages for generic damage.")
+@click.option(
+    "--damage",
+    type=click.IntRange(min=0),
+    default=16,
+    show_default=True,
+    help="Passages for generic damage.",
+)
 @click.option("--race", is_flag=True, help="Stop working on a head once its effect is decided.")
 @click.option(
     "--band", default=0.1, show_default=True, help="Effects within ± this are negligible (--race)."

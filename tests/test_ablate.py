@@ -290,6 +290,7 @@ def test_an_item_that_cannot_be_run_is_named_with_its_number(tiny, change, says)
         ([choices()], ["median"], "zero, zero_folded, mean, resample; not by 'median'"),
         ([choices(), choices()], ["zero"], "two tasks are named 'choices'"),
         ([Task("none", "loss", (), {"too long": 3})], ["zero"], "no items .*3 × too long"),
+        ([replace(choices(), name="natural_text")], ["zero"], "gives the generic damage"),
     ],
 )
 def test_nothing_to_do_is_said(tiny, tasks, kinds, says):

@@ -68,6 +68,15 @@ def test_bad_lines_are_named_with_file_and_line_and_the_rest_is_used(tiny, task_
         assert part in problem
 
 
+def test_a_line_that_is_no_utf8_costs_that_line(tiny, tmp_path):
+    path = tmp_path / "mine.jsonl"
+    good = json.dumps(GOOD).encode()
+    path.write_bytes(b"\xef\xbb\xbf" + good + b'\n{"prompt": "caf\xe9"}\n' + good + b"\r\n")
+    read = read_tasks(path, tiny("llama"))
+    assert len(read.task.items) == 2
+    assert read.problems == (f"{path}:2: no UTF-8 text: byte 0xe9 at column 16",)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [("", "is empty"), ("\n\n", "is empty"), ("{}\n", r":1: 'prompt' is missing")],
@@ -120,6 +129,17 @@ def test_a_race_and_paths_write_their_tables(folder, task_file, tmp_path, capsys
     ("arguments", "says"),
     [
         (("ablate", "--heads", "L9H0"), "2 layers"),
+        (("ablate", "--heads", ""), "no head is named"),
+        (("ablate", "--group", "query"), "'query' is not 'kv'"),
+        (("ablate", "--kind", "median"), "'median' is not one of"),
+        (("ablate", "--damage", "-1"), "-1 is not in the range x>=0"),
+        (("ablate", "-n", "0"), "0 is not in the range x>=1"),
+        (("ablate", "--race", "--band", "0"), "a band above 0"),
+        (("ablate", "--race", "--heads", "L0H0+L1H0"), "span layers cannot race"),
+        (("ablate", "--race", "--kind", "resample"), "items without twins"),
+        (("paths", "--to", "L9H0"), "2 layers"),
+        (("paths", "--to", "L1H0", "--from", "L1H1"), "L1H1 is not before L1H0"),
+        (("paths", "--to", "L1H0", "--kind", "resample"), "items without twins"),
         (("ablate", "--task", "inductoin"), "Did you mean 'induction'"),
         (("paths", "--to", "L0H0"), "first layer"),
         (("paths", "--to", "L1H0", "--task", "induction"), "name one task"),
