@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
 from rolecall.analyses.evidence import Evidence, Head, open_evidence
 from rolecall.analyses.export import crafted_examples
+from rolecall.analyses.heads import require_head
 from rolecall.analyses.hooks import read_patterns, read_z
+from rolecall.analyses.manifest import digest
 from rolecall.analyses.models import Model
-from rolecall.analyses.tables import write_json
-from rolecall.probes.base import Example
+from rolecall.analyses.tables import read_json, write_json
+from rolecall.analyses.top_tokens import token_texts, top_tokens
+from rolecall.probes.base import Example, Link
 
 HEADS = 3
 LONGEST = 64
 """Longer examples keep only the rows of their link's query."""
-
-TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,47 @@ def look_at(
     ]
 
 
+def look_at_text(model: Model, text: str, heads: Sequence[Head]) -> list[dict[str, Any]]:
+    """Where heads look from the last word of a text, and what they write there.
+
+    Entries are as in `attention/<role>.json`, without right key and rivals.
+    `rolecall.reports.attention_view` draws them.
+
+    Raises:
+        ValueError: The text has no words, is too long, or the model has no such head.
+    """
+    encoded = model.aligner.encode(text)
+    words = model.aligner.words(encoded)
+    if not words:
+        raise ValueError("there is no word in this text to look from")
+    if not model.aligner.fits(len(encoded.token_ids)):
+        raise ValueError(
+            f"{len(encoded.token_ids)} tokens are past the model's context of {model.n_ctx}; use a "
+            "shorter text"
+        )
+    chosen = tuple(require_head(head, model) for head in heads)
+    last = Link(query=model.aligner.query(words[-1]), target=words[0])
+    example = Example(encoded.token_ids, "text", words, (last,))
+    (entries,) = read_samples(model, [Sample("", "on this text", example, chosen)])
+    return [{**entry, "target": (), "rivals": ()} for entry in entries]
+
+
 def choose(
     model: Model, rows: pd.DataFrame, folder: Path, *, n: int, seed: int
 ) -> tuple[Sample, ...]:
-    """The typical and the worst example of the best head among these rows of one role."""
+    """The typical and the worst example of the best head among these rows of one role.
+
+    Raises:
+        ValueError: The role's examples, crafted again, are not those of the run.
+    """
     role = str(rows["role"].iloc[0])
     examples = crafted_examples(model, role, n=n, seed=seed).examples
+    facts = read_json(folder / "manifest.json").get("roles", {}).get(role, {})
+    if facts.get("dataset_hash", digest(examples)) != digest(examples):
+        raise ValueError(
+            f"the examples of {role!r} are not those that {folder} was made with, for rolecall or "
+            "the model is another; scan again"
+        )
     best = rows.sort_values("score", ascending=False, kind="stable").head(HEADS)
     heads = tuple((int(layer), int(head)) for layer, head in best[["layer", "head"]].to_numpy())
     evidence = open_evidence(folder / "evidence" / f"{role}.parquet")
@@ -139,45 +174,6 @@ def read_samples(model: Model, chosen: Sequence[Sample]) -> list[list[dict[str, 
         [_entry(model, s, head, pattern=looks[i, head], z=writes[i, head]) for head in s.heads]
         for i, s in enumerate(chosen)
     ]
-
-
-def top_tokens(
-    model: Model, z: Float[Tensor, " d_head"], head: Head
-) -> tuple[list[str], list[str]]:
-    """The tokens that the head's write raises and lowers most, through W_O and the unembedding.
-
-    The write is scaled by the final norm's weight and nothing between is run: what the head says
-    to the logits directly. Nothing for a model without logits.
-    """
-    if not model.has_lm_head:
-        return [], []
-    layer, number = head
-    w_o = model.W_O(layer)[number].float()
-    with torch.no_grad():
-        write = einsum(z.to(w_o.device), w_o, "d_head, d_head d_model -> d_model")
-        weight = getattr(model.final_norm(), "weight", None)
-        if weight is not None:
-            write = write * weight.float()
-        logits = einsum(write, model.W_U().float(), "d_model, d_model d_vocab -> d_vocab")
-    order = torch.argsort(logits, descending=True).tolist()
-    names = token_texts(model, [*order[:TOKENS], *order[-TOKENS:][::-1]])
-    return names[:TOKENS], names[TOKENS:]
-
-
-def token_texts(model: Model, token_ids: Sequence[int]) -> list[str]:
-    """Each token as a reader sees it, with its leading blank; its number where there is no text."""
-    tokenizer = model.tokenizer
-    if tokenizer is None:
-        return [str(token) for token in token_ids]
-    joins = "##s" in tokenizer.get_vocab()  # word pieces: all but the marked ones begin a word
-    texts = []
-    for token in token_ids:
-        piece = str(tokenizer.convert_ids_to_tokens(int(token)))
-        text = tokenizer.decode([int(token)])
-        begins = piece.startswith(("▁", "Ġ")) or (joins and not piece.startswith(("##", "[")))
-        text = text.removeprefix("##") if joins else text
-        texts.append(f" {text}" if begins and not text.startswith(" ") else text)
-    return texts
 
 
 def _wanted(chosen: Sequence[Sample], layer: int) -> list[tuple[int, Head]]:

@@ -6,7 +6,7 @@ hover. Long texts are cut to a window round the link. Takes plain lists, no tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -100,7 +100,33 @@ class AttentionView:
 
     def _repr_html_(self) -> str:
         drawing = attention_matrix(self.seen) if self.matrix else attention_arcs(self.seen)
-        return f"<figure>{marked_words(self.seen)}{drawing}</figure>"
+        said = escape(f"{self.seen.head} {self.seen.caption}")
+        caption = f"<figcaption>{said}</figcaption>"
+        return f"<figure>{caption}{marked_words(self.seen)}{drawing}</figure>"
+
+
+def attention_views(stored: Iterable[Mapping[str, Any]], *, matrix: bool = False) -> Views:
+    """What a notebook shows of stored or fresh examples, one below the other.
+
+    Args:
+        stored: From `stored_samples.samples_of_head`, or
+            `rolecall.analyses.attention_sample.look_at_text`.
+        matrix: The whole pattern instead of arcs.
+
+    Raises:
+        ValueError: An entry is no stored attention.
+    """
+    return Views(tuple(AttentionView(Seen.of(entry), matrix) for entry in stored))
+
+
+@dataclass(frozen=True)
+class Views:
+    """Several views in a notebook's cell."""
+
+    views: tuple[AttentionView, ...]
+
+    def _repr_html_(self) -> str:
+        return "".join(view._repr_html_() for view in self.views)
 
 
 def window(seen: Seen, most: int = MOST_TOKENS) -> list[int]:
