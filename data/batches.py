@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from rolecall.data.grammar import LATER, SHARES, document
+from rolecall.data.grammar import document
 from rolecall.data.lexicon import GROUPS, group_of
 from rolecall.data.repeats import pools, repeat_tokens
 
@@ -28,10 +28,10 @@ class Plan:
     The rate rises over `warmup` steps, stays, and falls to nothing over the last `cooldown` steps.
     `repeats` is the share of repeated sequences, `later` that share from step `settled` on, when
     copying is learnt. From there on what heads write is taxed (`rolecall.data.thrift`), rising over
-    `ramp` steps towards `tax`; from step `lifted` on it is `kept`, from `freed` on nothing; from
+    `ramp` steps towards `tax`; from step `lifted` on it is `kept`, from `freed` on nothing. From
     `lifted` on the text has an emphasis on the share `emphatic` of the slots that can
-    (`rolecall.data.emphasis`). `length` is the tokens in
-    each sequence; `average` the share of the running mean of the weights that a step keeps.
+    (`rolecall.data.emphasis`). `length` is the tokens in each sequence; `average` the share of the
+    running mean of the weights that a step keeps.
     """
 
     seed: int = 0
@@ -47,7 +47,6 @@ class Plan:
     kept: float = 0.0015
     freed: int = 4750
     emphatic: float = 0.3
-    polished: int = 5500
     length: int = 64
     batch: int = 48
     lr: float = 1.5e-3
@@ -89,9 +88,8 @@ def batches(
             ids[row] = torch.tensor(made.ids)
             targets[row, list(made.predictable)] = ids[row, list(made.predictable)]
         emphatic = plan.emphatic if step >= plan.lifted else 0
-        shares = SHARES if step < plan.polished else LATER
         texts = [
-            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic, shares=shares)
+            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic)
             for row in range(repeats, plan.batch)
         ]
         for row, tokens in enumerate(tokenizer(texts).input_ids, start=repeats):

@@ -6,7 +6,7 @@ is about, its specification the number (`rolecall.data.slots` lists them). `|` i
 
 import csv
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -45,8 +45,6 @@ SHARES = {
     "recall": 24,
     "expressions": 8,
 }
-# the same at the end of training: more of what takes long, less of what is learnt
-LATER = SHARES | {"agreement": 90, "auxiliary": 30, "listed": 40, "named": 25, "back": 8}
 REPEATED = 0.2
 
 
@@ -117,20 +115,13 @@ def frames(file: str = "frames") -> tuple[dict[str, str], ...]:
     return tuple(csv.DictReader(text.splitlines()))
 
 
-def document(
-    seed: int | str,
-    sentences: tuple[int, int] = (3, 6),
-    *,
-    emphatic: float = 0,
-    shares: Mapping[str, int] = SHARES,
-) -> str:
+def document(seed: int | str, sentences: tuple[int, int] = (3, 6), *, emphatic: float = 0) -> str:
     """A training document: sentences from random frames, all words from one group.
 
     Args:
         seed: fixes the document.
         sentences: fewest and most sentences.
         emphatic: see `fill`.
-        shares: how often a sentence is of each family.
 
     Example:
         >>> document(3) == document(3)
@@ -141,7 +132,7 @@ def document(
     by_family: dict[str, list[str]] = {}
     for row in frames():
         by_family.setdefault(row["family"], []).append(row["frame"])
-    families = rng.choices(list(shares), list(shares.values()), k=rng.randint(*sentences))
+    families = rng.choices(list(SHARES), list(SHARES.values()), k=rng.randint(*sentences))
     said = [
         fill(rng.choice(by_family[family]), groups, rng, emphatic=emphatic) for family in families
     ]
