@@ -27,7 +27,10 @@ RESAMPLES = 2000
 FLIPS = 4999
 TEMPLATES = 8
 LEAST_DAMAGE = 0.01
-"""Nats of generic damage that every head is taken to do when its effect is divided by it."""
+"""Nats of generic damage that every head is taken to do when its effect is divided by its size.
+
+Its size: a head whose absence makes unrelated text easier by a lot is no specialist either.
+"""
 
 RESOLUTION = {"float32": 2e-5, "float64": 1e-9, "bfloat16": 2e-2, "float16": 5e-3}
 
@@ -64,7 +67,7 @@ def effects_table(paths: Sequence[Path], *, seed: int) -> pd.DataFrame:
             part.rows["p_max"] = (1 + reached) / (1 + len(peak))
         rows = pd.concat([m.rows for m in same], ignore_index=True)
         rows["q_value"] = false_discovery_control(rows["p_value"].to_numpy(float))
-        parts.append(_beside_damage(rows))
+        parts.append(beside_damage(rows))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -213,11 +216,11 @@ def _settled(values: np.ndarray, limit: float) -> np.ndarray:
     return np.where(np.abs(values) < limit, 0.0, values)
 
 
-def _beside_damage(rows: pd.DataFrame) -> pd.DataFrame:
+def beside_damage(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the generic damage of the same heads, its interval, and the effect's ratio."""
     damage = rows[rows["task"] == DAMAGE].drop_duplicates("heads").set_index("heads")
     names = {"generic_damage": "total", "damage_low": "total_low", "damage_high": "total_high"}
     for name, column in names.items():
         rows[name] = rows["heads"].map(damage[column]) if len(damage) else np.nan
-    rows["per_damage"] = rows["total"] / rows["generic_damage"].clip(lower=LEAST_DAMAGE)
+    rows["per_damage"] = rows["total"] / rows["generic_damage"].abs().clip(lower=LEAST_DAMAGE)
     return rows

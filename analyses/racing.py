@@ -148,8 +148,9 @@ def race(
     """One row a task and head: whether it matters by more than the band, and after how many items.
 
     Columns: task, layer, head, kv_group, heads, ablation, metric, decision, total, low, high (the
-    confidence sequence; null where it is still unbounded), n_items, of (items there were).
-    A mean replacement is taken over the other half of each round.
+    confidence sequence; null where it is still unbounded), n_items, of (items there were), band,
+    alpha (the chance that any decision of the table is wrong). A mean replacement is taken over
+    the other half of each round.
 
     Raises:
         ValueError: An item that cannot be run, no twin to resample from, or sets across layers.
@@ -185,7 +186,7 @@ def race(
                 )
                 told(len(task.items) * len(runners) - int(table["n_items"].sum()))
                 tables.append(_named(table, task, runners, chosen, model))
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True).assign(band=rules.band, alpha=rules.alpha)
 
 
 def write_race(folder: Path, rows: pd.DataFrame) -> Path:

@@ -34,6 +34,14 @@ from rolecall.probes.base import Task
 TOKENS = 256
 """Tokens of one backward pass; the graph of all layers is held."""
 
+GUESSES = (
+    ("importance", "zero"),
+    ("importance_in_layer", "zero"),
+    ("attribution_zero", "zero"),
+    ("attribution_resample", "resample"),
+)
+"""Each guess, and the kind of replacement whose exact effects it is about."""
+
 Slopes = Float[np.ndarray, "item layer head"]
 
 
@@ -139,36 +147,39 @@ def _twin_z(engine: Engine, batch: Batch) -> dict[int, Tensor]:
     return kept
 
 
+def beside_exact(screened: pd.DataFrame, effects: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """The guesses with the exact effects (`total`) of the same heads and tasks beside them."""
+    exact = effects[effects["head"].notna() & effects["layer"].notna()]
+    exact = exact.loc[exact["ablation"] == kind, ["task", "layer", "head", "total"]]
+    return screened.merge(exact, on=["task", "layer", "head"]).dropna(subset=["total"])
+
+
 def agreement(screened: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
     """How well the guesses rank heads: Spearman's correlation with the exact effects.
 
     One row for each task, guess and kind of replacement that both tables have: importance with the
-    size of the zero effect, attributions with the effects themselves.
+    size of the zero effect, attributions with the effects themselves. `importance_in_layer` has no
+    meaning across layers: its correlation is the mean of those within layers.
     """
-    pairs = (
-        ("importance", "zero"),
-        ("attribution_zero", "zero"),
-        ("attribution_resample", "resample"),
-    )
     found = []
-    exact = effects[effects["head"].notna() & effects["layer"].notna()]
-    for guess, kind in pairs:
-        rows = exact[exact["ablation"] == kind].merge(screened, on=["task", "layer", "head"])
-        for task, part in rows.dropna(subset=[guess, "total"]).groupby("task"):
-            total = part["total"].abs() if guess == "importance" else part["total"]
-            if len(part) > 2 and total.nunique() > 1:
-                value = float(spearmanr(part[guess], total)[0])  # type: ignore[arg-type]
-                found.append(
-                    {
-                        "task": task,
-                        "guess": guess,
-                        "ablation": kind,
-                        "spearman": value,
-                        "n_heads": len(part),
-                    }
-                )
+    for guess, kind in GUESSES:
+        rows = beside_exact(screened, effects, kind).dropna(subset=[guess])
+        for task, part in rows.groupby("task"):
+            total = part["total"] if guess.startswith("attribution") else part["total"].abs()
+            part = part.assign(exact=total)
+            apart = part.groupby("layer") if guess == "importance_in_layer" else [("all", part)]
+            known = [value for _, some in apart if (value := _spearman(some, guess)) is not None]
+            if known:
+                numbers = {"spearman": float(np.mean(known)), "n_heads": len(part)}
+                found.append({"task": task, "guess": guess, "ablation": kind, **numbers})
     columns = ["task", "guess", "ablation", "spearman", "n_heads"]
     return pd.DataFrame(found, columns=columns).sort_values(["task", "guess"], ignore_index=True)
+
+
+def _spearman(rows: pd.DataFrame, guess: str) -> float | None:
+    if len(rows) < 3 or rows["exact"].nunique() < 2 or rows[guess].nunique() < 2:
+        return None
+    return float(spearmanr(rows[guess], rows["exact"])[0])  # type: ignore[arg-type]
 
 
 def write_screening(folder: Path, screened: pd.DataFrame, found: pd.DataFrame) -> list[Path]:

@@ -9,6 +9,10 @@ import click
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 
+RACED = (
+    "The chance that any head of any task is decided wrongly is at most {:.0%}, however often one "
+    "looks, if a head's effects on items are independent and about normal (confidence sequences)."
+)
 KINDS = ("zero", "zero_folded", "mean", "resample")
 
 
@@ -52,7 +56,18 @@ KINDS = ("zero", "zero_folded", "mean", "resample")
 @click.option(
     "--band", default=0.1, show_default=True, help="Effects within ± this are negligible (--race)."
 )
-@click.option("--screen/--no-screen", default=True, show_default=True, help="Gradients beside.")
+@click.option(
+    "--alpha",
+    default=0.05,
+    show_default=True,
+    help="Chance that any decision of the race is wrong (--race).",
+)
+@click.option(
+    "--screen/--no-screen",
+    default=True,
+    show_default=True,
+    help="Say also how well gradients (one backward pass) rank the same heads.",
+)
 @click.option("--figures/--no-figures", default=True, show_default=True)
 def ablate(
     names: tuple[str, ...],
@@ -72,6 +87,7 @@ def ablate(
     from rolecall.analyses.ablate import DEFAULT_KINDS, Settings
     from rolecall.analyses.ablate import ablate as ablate_model
     from rolecall.reports.progress import progress_bar
+    from rolecall.reports.screening_report import print_screening
     from rolecall.reports.top_effects import print_top_effects
 
     folder = run_folder(out, options["model"])
@@ -92,34 +108,44 @@ def ablate(
                 kinds[0],
                 settings=settings,
                 folder=folder,
-                band=options["band"],
+                rules={name: options[name] for name in ("band", "alpha", "seed")},
                 told=told,
             )
             return
         found = ablate_model(model, tasks, kinds, settings=settings, out=folder, progress=told)
+        screened = None
         if options["screen"]:
-            notes += _screen(model, tasks, found.table, folder)
+            told("gradients", 0, 1)
+            screened = _screen(model, tasks, found.table, folder)
         if options["figures"]:
             _draw(found.table, [task.name for task in tasks], folder / "figures", told)
+            if screened is not None:
+                _draw_screened(screened[0], found.table, folder / "figures")
     console = Console()
     shown = [task.name for task in tasks]
     print_top_effects(found.table, shown, [*notes, *found.notes], console)
+    if screened is not None:
+        print_screening(screened[1], console)
     console.print(f"\nWritten to {folder}/", highlight=False)
 
 
-def _screen(model: Any, tasks: list[Any], table: Any, folder: Path) -> list[str]:
-    """What a gradient says of every head, written beside, and how well it ranks them."""
+def _screen(model: Any, tasks: list[Any], table: Any, folder: Path) -> tuple[Any, Any]:
+    """What a gradient says of every head, and how well it ranks them; both are written."""
     from rolecall.analyses.screening import agreement, screen, write_screening
 
     screened = screen(model, tasks)
     found = agreement(screened, table)
     write_screening(folder, screened, found)
-    return [
-        f"{row['task']}: {row['guess'].replace('_', ' ')} (one backward pass) ranks the heads as "
-        f"the exact {row['ablation']} effects do with a Spearman correlation of "
-        f"{row['spearman']:.2f}"
-        for row in found.to_dict("records")
-    ]
+    return screened, found
+
+
+def _draw_screened(screened: Any, table: Any, folder: Path) -> None:
+    from rolecall.analyses.screening import beside_exact
+    from rolecall.reports.screening_report import screening_figure
+
+    metric = table.drop_duplicates("task").set_index("task")["metric"]
+    for task, rows in beside_exact(screened, table, "zero").groupby("task"):
+        screening_figure(rows, metric[task], save=folder / f"screening-{task}")
 
 
 def _tasks(
@@ -167,16 +193,24 @@ def _draw(table: Any, tasks: list[str], folder: Path, told: Any) -> None:
 
 
 def _race(
-    model: Any, tasks: list[Any], kind: str, *, settings: Any, folder: Path, band: float, told: Any
+    model: Any,
+    tasks: list[Any],
+    kind: str,
+    *,
+    settings: Any,
+    folder: Path,
+    rules: dict[str, Any],
+    told: Any,
 ) -> None:
     from rich.console import Console
 
     from rolecall.analyses.racing import Race, race, write_race
     from rolecall.reports.top_effects import print_race
 
-    rules = Race(band=band, seed=settings.seed)
-    rows = race(model, tasks, kind, units=settings.units(model), rules=rules, progress=told)
+    units = settings.units(model)
+    rows = race(model, tasks, kind, units=units, rules=Race(**rules), progress=told)
     written = write_race(folder, rows)
     console = Console()
-    print_race(rows, band, console)
+    print_race(rows, rules["band"], console)
+    console.print(RACED.format(rules["alpha"]), style="dim", highlight=False)
     console.print(f"\nWritten to {written}", highlight=False)

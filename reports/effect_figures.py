@@ -63,8 +63,10 @@ def effect_heatmap(
     grid = np.full(shape, np.nan)
     grid[rows["layer"].astype(int), rows["head"].astype(int)] = rows[column].astype(float)
     known = np.abs(grid[~np.isnan(grid)])
-    most = float(known.max(initial=0.0)) or 1.0
-    unit = "" if column == "self_repair" else f" ({_unit(rows, column)})"
+    # A share: what is past 1 (the rest outweighs the head) would drown all that is below.
+    share = column == "self_repair"
+    most = 1.0 if share else float(known.max(initial=0.0)) or 1.0
+    unit = "" if share else f" ({_unit(rows, column)})"
     with rolecall_style():
         axes = new_axes(columns, map_height(shape, columns))
         sns.heatmap(
@@ -77,7 +79,7 @@ def effect_heatmap(
             linecolor="white",
             xticklabels=False,
             yticklabels=False,
-            cbar_kws={"label": SHOWN[column] + unit},
+            cbar_kws={"label": SHOWN[column] + unit, "extend": "max" if share else "neither"},
         )
         label_heads(axes, shape)
         hatch(axes, np.isnan(grid))

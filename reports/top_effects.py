@@ -14,8 +14,9 @@ from rolecall.reports.effect_figures import UNITS, largest
 TOP = 6
 LEGEND = (
     "Positive: the model does the task worse without the head. In brackets 95 % (bootstrap over "
-    "templates, then items); * stands out among all heads and tasks (p_max < .05). damage: what "
-    "the same replacement costs on unrelated text, in nats; × the effect relative to it. A head "
+    "templates, then items); * stands out among all heads and tasks (p_max < .05). repaired: the "
+    "share of the direct effect that the rest undoes, or outweighs (> 100 %). damage: what the "
+    "same replacement costs on unrelated text, in nats; × the effect relative to its size. A head "
     "that does damage everywhere, or whose effect goes when its mean is put in its place, is no "
     "specialist of the task."
 )
@@ -54,7 +55,7 @@ def table_of(rows: pd.DataFrame, kind: str, heads: Sequence[str]) -> Table:
             f"[{_number(row['total_low'], '.2f')}, {_number(row['total_high'], '.2f')}]",
             "*" if row["p_max"] < 0.05 else "",
             _number(row["direct"], "+.3f"),
-            _number(row["self_repair"], ".0%"),
+            _repaired(row["self_repair"]),
             _number(row["kl"], ".3f"),
             _number(row["generic_damage"], "+.3f"),
             _number(ratio, ".0f")
@@ -99,6 +100,10 @@ def _headline(task: str, rows: pd.DataFrame) -> str:
     metric = str(row["metric"]).replace("_", " ")
     able = "" if row["interpretable"] else "  [red]not interpretable[/red]"
     return f"[bold]{escape(task)}[/bold]  {metric}, {clean}, {row['n_items']} items{able}"
+
+
+def _repaired(share: float) -> str:
+    return "> 100 %" if pd.notna(share) and share > 1 else _number(share, ".0%")
 
 
 def _number(value: float | None, how: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rolecall.analyses.ablate import Settings, ablate
+from rolecall.analyses.effects import beside_damage
 from rolecall.analyses.models import load_model
 from rolecall.probes.base import Item, Task
 from tests import tiny_models
@@ -243,6 +244,17 @@ def test_the_same_seed_gives_the_same_bytes_and_damage_stands_beside(tiny, tmp_p
     assert set(rows.index.get_level_values(0)) == {"zero", "mean", "resample"}
     for name, row in rows.iterrows():
         assert row["generic_damage"] == pytest.approx(damage[name])
+
+
+def test_an_effect_is_relative_to_the_size_of_what_the_head_does_to_unrelated_text():
+    # A head whose absence makes unrelated text easier by a lot is as generic as one that harms it.
+    damage = {"L0H0": 0.5, "L0H1": -0.5, "L0H2": 0.001}
+    rows = pd.DataFrame({"task": ["choices"] * 3 + ["natural_text"] * 3, "heads": [*damage] * 2})
+    rows["total"] = [5.0, 5.0, 5.0, *damage.values()]
+    rows["total_low"] = rows["total_high"] = rows["total"]
+    found = beside_damage(rows)
+    assert list(found["per_damage"][:3]) == [10.0, 10.0, 500.0]
+    assert list(found["generic_damage"][:3]) == list(damage.values())
 
 
 @pytest.mark.parametrize(

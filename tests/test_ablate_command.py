@@ -103,10 +103,14 @@ def test_a_run_writes_the_table_its_items_and_figures(folder, task_file, tmp_pat
     assert set(table[table["task"] == "mine"]["ablation"]) == {"zero", "mean"}
     assert (out / "effects" / "items" / "mine-zero.parquet").is_file()
     assert (out / "effects" / "screening.csv").is_file()
+    assert "One backward pass against the exact effects" in shown.out
+    agreement = pd.read_csv(out / "effects" / "screening-agreement.csv")
+    assert set(agreement["guess"]) == {"importance", "importance_in_layer", "attribution_zero"}
     assert not (out / "effects" / "blocks" / "mine-zero").exists()
     for kind in ("svg", "pdf", "png", "csv"):
         for name in ("mean-total", "mean-direct", "mean-self_repair", "forest"):
             assert (out / "figures" / f"effects-mine-{name}.{kind}").is_file()
+        assert (out / "figures" / f"screening-mine.{kind}").is_file()
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["tasks"]["mine"]["dropped"] == {"line cannot be used": 7}
 
@@ -115,8 +119,11 @@ def test_a_race_and_paths_write_their_tables(folder, task_file, tmp_path, capsys
     out = tmp_path / "run"
     arguments = ("--tasks", task_file, "--out", out)
     assert rolecall("ablate", folder, *arguments, "--race", "--kind", "zero") == 0
+    assert "decided wrongly is at most 5%" in " ".join(capsys.readouterr().out.split())
     rows = pd.read_parquet(out / "race.parquet")
     assert len(rows) == 8
+    assert set(rows["alpha"]) == {0.05}
+    assert set(rows["band"]) == {0.1}
     assert set(rows["decision"]) <= {"negligible", "helps", "hurts", "undecided"}
     assert rolecall("paths", folder, "--to", "L1H2", *arguments) == 0
     rows = pd.read_parquet(out / "paths-L1H2.parquet")

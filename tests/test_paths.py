@@ -18,9 +18,9 @@ from tests.test_direct import (
 )
 
 
-def induction_task(made):
+def induction_task(made, n=8):
     examples = []
-    for seed in range(8):
+    for seed in range(n):
         drawn = torch.randperm(400, generator=torch.Generator().manual_seed(seed))[:12] + 1
         ids = (0, *drawn.tolist(), *drawn.tolist())
         words = tuple((p,) for p in range(1, 25))

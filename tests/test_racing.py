@@ -1,5 +1,7 @@
 """Racing: intervals that hold at all times, decisions that the full sweep confirms, fewer items."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,18 @@ def test_a_race_on_a_planted_model_decides_as_the_full_sweep(planted):  # noqa: 
     assert set(decided[truth == "helps"]) == {"helps"}
     assert (decided == truth)[decided != "undecided"].all()
     assert (found["n_items"] <= len(task.items)).all()
+
+
+def test_a_race_on_a_planted_model_needs_a_third_of_the_head_items_and_decides_alike(planted):  # noqa: F811
+    made, model = planted
+    task = induction_task(made, n=64)
+    full = ablate(model, task, ["zero"], settings=replace(BARE, kl=False))
+    total = full.table.set_index("heads")["total"]
+    found = race(model, [task], rules=Race(band=0.1)).set_index("heads")
+    truth = np.where(total > 0.1, "helps", np.where(total < -0.1, "hurts", "negligible"))
+    assert list(found.loc[total.index, "decision"]) == list(truth)
+    assert {"helps", "negligible"} == set(truth)
+    assert 3 * found["n_items"].sum() <= found["of"].sum()
 
 
 def test_rounds_give_the_effects_of_the_full_sweep(tiny):

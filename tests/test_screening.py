@@ -59,7 +59,8 @@ def test_guesses_are_held_against_exact_effects(tiny):
     model, task = tiny("gpt2b"), choices(n=9)
     effects = ablate(model, task, ["zero", "resample"], settings=BARE).table
     found = agreement(screen(model, task), effects)
-    assert list(found["guess"]) == ["attribution_resample", "attribution_zero", "importance"]
+    guesses = ["attribution_resample", "attribution_zero", "importance", "importance_in_layer"]
+    assert list(found["guess"]) == guesses
     assert found["spearman"].between(-1, 1).all()
     perfect = screen(model, task).merge(
         effects[effects["ablation"] == "zero"][["layer", "head", "total"]], on=["layer", "head"]
@@ -73,3 +74,17 @@ def test_tasks_without_twins_have_no_resampling_guess(tiny):
     rows = screen(tiny("gpt2"), losses())
     assert rows["attribution_resample"].isna().all()
     assert pd.notna(rows["importance"]).all()
+
+
+def test_importance_in_layer_is_ranked_within_layers_and_importance_over_all(tiny):
+    model, task = tiny("gpt2b"), choices(n=9)
+    screened = screen(model, task)
+    effects = ablate(model, task, ["zero"], settings=BARE).table
+    # Within a layer as the exact effects are, but the layers the wrong way round.
+    exact = effects.set_index(["layer", "head"])["total"].abs()
+    turned = [exact[layer, head] / exact[layer].sum() for layer, head in exact.index]
+    screened["importance_in_layer"] = turned
+    screened["importance"] = -exact.to_numpy()
+    found = agreement(screened, effects).set_index("guess")["spearman"]
+    assert found["importance_in_layer"] == pytest.approx(1)
+    assert found["importance"] == pytest.approx(-1)
