@@ -73,7 +73,8 @@ def _matters(found: Findings) -> tuple[str, str]:
         lead = max(causal, key=lambda head: head["total"] or 0.0)
         sure = any(head["tier"] == "A" for head in causal)
         only = "" if sure else ", though not more than other tasks do"
-        return ("yes" if sure else "yes, not only here"), f"It matters{only}: {_cost(lead)}."
+        word = "yes" if sure else "yes, not only here"
+        return word, f"It matters{only}: {_cost(lead)}{_also_at_once(found)}."
     if found.doing[0]["tier"] == "pattern only":
         return "not judged", "Their attention stands out; no verdict was worked out."
     if not found.measured:
@@ -88,20 +89,22 @@ def _matters(found: Findings) -> tuple[str, str]:
     alone = f"No effect of removing {it} was detected on {found.task}"
     untried = [head["name"] for head in found.doing if head.get("total") is None]
     alone += f" (not ablated: {', '.join(untried)})" if untried else ""
-    if found.together is None or len(found.doing) < 2:
-        return "not detected", f"{alone}."
-    word = "yes, together" if found.together.clear else "not detected"
-    return word, f"{alone}; {_all_at_once(found.together)}."
+    clear = found.together is not None and found.together.clear and len(found.doing) > 1
+    return ("yes, together" if clear else "not detected"), f"{alone}{_also_at_once(found)}."
 
 
-def _all_at_once(together: Together) -> str:
+def _also_at_once(found: Findings) -> str:
+    """What removing all heads of the role does, where there are several."""
+    together = found.together
+    if together is None or len(found.doing) < 2:
+        return ""
     what = "the loss" if together.metric == "loss" else "the logit difference"
     beside = ""
     if together.random is not None:
         beside = f" (as many drawn at random: to {number(together.random)})"
     who = "both" if together.removed == 2 else f"all {together.removed}"
     return (
-        f"removing {who} at once takes {what} from {number(together.clean)} to "
+        f"; removing {who} at once takes {what} from {number(together.clean)} to "
         f"{number(together.without)}{beside}"
     )
 

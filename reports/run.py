@@ -144,6 +144,10 @@ def parse_head(text: str, run: Run) -> tuple[int, int]:
     if match is None:
         raise ValueError(f"{text!r} names no head; write L5H1 for head 1 of layer 5, both from 0")
     layer, head = int(match[1]), int(match[2])
+    if not all(run.shape):
+        raise ValueError(
+            f"no table in {run.folder} names a head; run `rolecall scan` into it first"
+        )
     if layer >= run.shape[0] or head >= run.shape[1]:
         last = head_name(run.shape[0] - 1, run.shape[1] - 1)
         raise ValueError(f"this run has no head {text.strip()}; they go from L0H0 to {last}")

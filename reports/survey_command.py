@@ -125,7 +125,7 @@ def _print_unheld(folder: Path, console: Console) -> None:
     stories = role_stories(read_run(folder))
     console.print("\n[bold]Roles without a head[/bold]")
     print_roles([story for story in stories if not story.heads], console)
-    together = [story for story in stories if story.together is not None]
+    together = [s for s in stories if s.together is not None and len(s.heads) > 1]
     if together:
         console.print("\n[bold]All heads of a role removed at once[/bold]")
         print_roles(together, console)

@@ -171,6 +171,13 @@ def test_heads_that_matter_together_only_are_said_to(tmp_path: Path) -> None:
     assert "removing both at once takes the logit difference" in story.sentence
     assert f"from {clean:.2f} to {at['coreference']:.2f}" in story.sentence
     assert f"as many drawn at random: to {at['random']:.2f}" in story.sentence
+    verdicts.loc[ours, "tier"] = "A"
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
+    (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
+    assert story.verdict == "yes"
+    assert "removing both at once" in story.sentence
+    verdicts.loc[ours, "tier"] = "C"
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
     # Of another set of heads than the labelled ones nothing is said.
     pruned = pd.read_parquet(tmp_path / "pruning.parquet").assign(heads="L0H0")
     pruned.to_parquet(tmp_path / "pruning.parquet", index=False)

@@ -16,7 +16,7 @@ from rolecall.reports.head_command import head
 from rolecall.reports.run import read_run
 from rolecall.reports.table_command import DERIVED, labelled_heads, table
 from rolecall.reports.table_text import as_latex, as_markdown, escaped
-from tests.run_folders import write_run
+from tests.run_folders import draw_sensitivity, write_run
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +197,12 @@ def test_a_head_has_a_page(folder: Path, tmp_path: Path) -> None:
 def test_partial_runs_have_dossiers_too(tmp_path: Path) -> None:
     text = said(head, write_run(tmp_path, tables=("scores",)), "L0H0")
     assert "missing: effects (rolecall ablate)" in text
+
+
+def test_a_run_that_names_no_head_has_no_dossier(tmp_path: Path) -> None:
+    draw_sensitivity().to_csv(tmp_path / "sensitivity.csv", index=False)
+    done = CliRunner().invoke(head, [str(tmp_path), "L0H0"])
+    assert "names a head; run `rolecall scan` into it first" in str(done.exception)
 
 
 def store(folder: Path, name: str, token: str) -> None:
