@@ -57,7 +57,9 @@ def score_against_effect(data: Run, *, columns: int = 1, save: Path | None = Non
         leading = ((strong, NAMED * columns), (weak, HELPERS * columns))
         top = pd.concat([part.nlargest(n, "total") for part, n in leading])
         names = [head_name(layer, head) for layer, head in top[["layer", "head"]].to_numpy()]
-        label_points(axes, top["score"].tolist(), top["total"].tolist(), names)
+        others = strong.drop(top.index, errors="ignore")
+        rest = list(zip(others["score"], others["total"], strict=True))
+        label_points(axes, top["score"].tolist(), top["total"].tolist(), names, avoid=rest)
         return finished(axes, rows, save)
 
 

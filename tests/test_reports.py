@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection, QuadMesh
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
@@ -30,6 +31,7 @@ from rolecall.reports.effect_figures import effect_forest, effect_heatmap
 from rolecall.reports.emergence import best_by_step, emergence
 from rolecall.reports.heatmap import role_heatmap
 from rolecall.reports.palette import LETTERS, PALE, ROLE_COLOURS, ink_on, role_colour, role_letters
+from rolecall.reports.point_labels import label_points
 from rolecall.reports.profile import evidence_profile
 from rolecall.reports.pruning_figure import pruning_curves
 from rolecall.reports.repair import largest, total_direct_repair
@@ -343,6 +345,17 @@ def test_a_task_that_the_model_cannot_do_is_not_shown_as_an_effect(run: Run) -> 
     assert "the model cannot do this task" in title
     assert "(logits;" in total_direct_repair(run, "coreference").get_xlabel()
     assert "(nats;" in total_direct_repair(run, "induction").get_xlabel()
+
+
+def test_no_name_covers_a_point() -> None:
+    axes = Figure(figsize=(3, 3)).subplots()
+    x, y = [0.0, 1.0, 1.2], [0.0, 1.0, 1.0]
+    axes.scatter(x, y)
+    written = label_points(axes, x[:2], y[:2], ["one", "a long name"], avoid=[(1.2, 1.0)])
+    assert written == 2
+    (name,) = [t for t in axes.texts if t.get_text() == "a long name"]
+    point = axes.transData.transform((1.2, 1.0))
+    assert not name.get_window_extent().contains(*point)
 
 
 def test_lines_and_dots_are_told_apart_without_colour(run: Run) -> None:
