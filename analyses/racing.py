@@ -4,9 +4,12 @@ Items come in rounds. After each, a head is decided once its confidence sequence
 band (negligible) or outside it (helps, hurts), and is not run again. The sequence holds at all
 rounds at once, so looking often costs nothing: it is the anytime-valid t interval, from the Bayes
 factor of a normal prior on the effect's size in standard deviations with the scale integrated out
-(Wang and Ramdas 2023; the factor is Gönen et al. 2005). It assumes that a head's effects on items
-are independent and about normal; the chance that any head of any task is decided wrongly is then at
-most `alpha`, shared out evenly. Rounds are drawn at random, and templates are not told apart.
+(Wang and Ramdas 2023; the factor is Gönen et al. 2005). What is decided is what the full sweep
+would say, the mean over the task's items: they are drawn without replacement, and what is left of
+them can no longer surprise. Sums of such draws behave as a Brownian bridge, which is Brownian
+motion at the time n / (1 - n/N), so the interval is taken at that many items. It assumes that a
+head's effects on items are about normal; the chance that any head of any task is decided otherwise
+than by the full sweep is then at most `alpha`, shared out evenly. Templates are not told apart.
 """
 
 from __future__ import annotations
@@ -51,8 +54,9 @@ class Race:
 
     Attributes:
         band: Effects within ± this are negligible, in the metric's unit.
-        alpha: Chance that anything at all is decided wrongly.
-        first: Items of a round; the number of items in play doubles with each.
+        alpha: Chance that anything at all is decided otherwise than by the full sweep.
+        first: Items of the first round; each round adds as many, or half as many again as there
+            were, whichever is more.
         seed: Of the order of the items.
     """
 
@@ -62,30 +66,36 @@ class Race:
     seed: int = 0
 
 
-def radius(spread: np.ndarray, n: int, alpha: float) -> np.ndarray:
+def radius(spread: np.ndarray, n: int, alpha: float, of: int | None = None) -> np.ndarray:
     """Half the width of the confidence sequence after `n` items; infinite while n is too few.
 
     Args:
         spread: Standard deviations of the items (n − 1 below).
         n: Items so far.
         alpha: Chance that the sequence ever leaves the mean out.
+        of: How many items there are in all, if the mean is the mean of those; 0 wide at the last.
     """
+    if of is not None and n >= of:
+        return np.zeros(spread.shape)
     if n < 2:
         return np.full(spread.shape, np.inf)
-    shrink = 1.0 / (1.0 + n * PRIOR)
+    worth = n / (1 - n / of) if of is not None else n
+    shrink = 1.0 / (1.0 + worth * PRIOR)
     # The Bayes factor ((1 + t²/ν) / (1 + shrink t²/ν))^(n/2) √shrink, solved for t at 1 / alpha.
     bound = (1.0 / (np.sqrt(shrink) * alpha)) ** (2.0 / n)
     if bound * shrink >= 1.0:
         return np.full(spread.shape, np.inf)
     t = np.sqrt((n - 1) * (bound - 1.0) / (1.0 - bound * shrink))
-    return t * np.maximum(spread, LEAST) / np.sqrt(n)
+    return t * np.maximum(spread, LEAST) / np.sqrt(worth)
 
 
-def decide(values: Effects, band: float, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def decide(
+    values: Effects, band: float, alpha: float, of: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Per unit: negligible, helps, hurts or undecided, and the bounds of its mean effect."""
     mean = values.mean(axis=0)
     spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
-    width = radius(spread, len(values), alpha)
+    width = radius(spread, len(values), alpha, of)
     low, high = mean - width, mean + width
     said = np.full(mean.shape, "undecided", dtype=object)
     said[(low > -band) & (high < band)] = "negligible"
@@ -123,7 +133,7 @@ def race_through(
         for column, unit in enumerate(np.flatnonzero(running)):
             seen[unit] = np.concatenate([seen[unit], found[:, column]])
         values = np.stack([seen[unit] for unit in np.flatnonzero(running)], axis=1)
-        said[running], low[running], high[running] = decide(values, rules.band, alpha)
+        said[running], low[running], high[running] = decide(values, rules.band, alpha, n_items)
         start, stop = stop, min(stop + max(rules.first, stop // 2), n_items)
     return pd.DataFrame(
         {
@@ -149,7 +159,7 @@ def race(
 
     Columns: task, layer, head, kv_group, heads, ablation, metric, decision, total, low, high (the
     confidence sequence; null where it is still unbounded), n_items, of (items there were), band,
-    alpha (the chance that any decision of the table is wrong). A mean replacement is taken over
+    alpha (the chance that any decision of the table is not that of the full sweep). A mean replacement is taken over
     the other half of each round.
 
     Raises:

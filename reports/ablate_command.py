@@ -60,7 +60,7 @@ KINDS = ("zero", "zero_folded", "mean", "resample")
     "--alpha",
     default=0.05,
     show_default=True,
-    help="Chance that any decision of the race is wrong (--race).",
+    help="Chance that any decision of the race is not that of the full sweep (--race).",
 )
 @click.option(
     "--screen/--no-screen",

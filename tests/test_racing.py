@@ -22,6 +22,27 @@ def test_the_sequence_almost_never_leaves_the_mean_out_however_often_one_looks(t
     assert ever_wrong.mean() < 0.1
 
 
+@pytest.mark.parametrize("items", [40, 400])
+def test_of_a_fixed_set_of_items_the_sequence_almost_never_leaves_out_the_mean_of_all(items):
+    draw = np.random.default_rng(3)
+    ever_wrong = np.zeros(600, dtype=bool)
+    drawn = draw.normal(1.0, 1.0, size=(items, 600))
+    for n in range(2, items + 1):
+        spread = drawn[:n].std(axis=0, ddof=1)
+        ever_wrong |= np.abs(drawn[:n].mean(axis=0) - drawn.mean(axis=0)) > 1e-12 + radius(
+            spread, n, 0.1, of=items
+        )
+    assert ever_wrong.mean() < 0.1
+
+
+def test_a_set_of_items_used_up_leaves_nothing_undecided():
+    values = np.random.default_rng(4).normal([0.0, 0.099, 0.5], 1.0, size=(30, 3))
+    found = race_through(lambda i, on: values[i][:, on], 30, 3, Race(band=0.1))
+    assert "undecided" not in set(found["decision"])
+    np.testing.assert_allclose(found["total"], values.mean(axis=0))
+    assert radius(np.ones(1), 15, 0.01, of=30)[0] < radius(np.ones(1), 15, 0.01)[0]
+
+
 def test_the_width_shrinks_with_items_and_grows_with_certainty():
     one = np.ones(1)
     widths = [radius(one, n, 0.01)[0] for n in (8, 16, 64, 256)]
