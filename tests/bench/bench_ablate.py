@@ -8,8 +8,9 @@ Prints one JSON object. `textbook` is one `run_with_hooks` with a hook on `hook_
 item; of those runs, all alike in cost, every k-th is timed and the rest is worked out (`sampled`).
 `textbook_batched` gives the hooked model the 8 prompts at once. Rates are matrix-multiply
 operations per second as torch counts them; `gemm` is the rate of bare multiplications of the very
-sizes that occur, weighted by how much of the work each does. Rounds of all alternate, and the
-fastest of each counts, so that other load on the machine weighs on all alike.
+sizes that occur, each at its mean over repeats in a row, weighted by how much of the work it does.
+Rounds of all alternate, and the fastest of each counts, so that other load on the machine weighs on
+all alike.
 """
 
 from __future__ import annotations
@@ -107,12 +108,10 @@ def gemm_seconds(sizes: Counter[tuple[int, int, int]], clock: Callable[[], float
         a, b = torch.randn(n, k), torch.randn(m, k).T
         repeats = max(3, min(times, int(2e10 / (2 * n * k * m))))
         torch.mm(a, b)
-        best = float("inf")
+        start = clock()
         for _ in range(repeats):
-            start = clock()
             torch.mm(a, b)
-            best = min(best, clock() - start)
-        total += best * times
+        total += (clock() - start) / repeats * times
     return total
 
 
