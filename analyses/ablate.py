@@ -248,8 +248,9 @@ def _finish(folder: Path, tasks: Sequence[Task], manifest: Manifest, run: _Run) 
     cannot = table[~table["interpretable"] & table["task"].isin(names)]
     for name, rows in cannot.groupby("task"):
         row = rows.iloc[0]
+        few = "; fewer than 5 items show nothing" * (row["n_items"] < 5)
         able = (
-            f"{row['clean_accuracy']:.0%} of {row['n_items']} right"
+            f"{row['clean_accuracy']:.0%} of {row['n_items']} right{few}"
             if pd.notna(row["clean_accuracy"])
             else f"loss {row['clean']:.2f} against {row['control']:.2f} by chance"
         )

@@ -79,7 +79,8 @@ def open_source(
     """
     place = find(source, revision=revision)
     if revision is not None and place.revision is None:
-        raise ValueError(f"revision={revision!r} is for models on the hub, and {source} is a file")
+        shown = "the embedded model" if source is None else source
+        raise ValueError(f"revision={revision!r} is for models on the hub, and {shown} is not one")
     with quiet():
         with readable(place, "config"):
             config = AutoConfig.from_pretrained(place.root, **place.arguments)

@@ -69,6 +69,12 @@ def sentences(path: str | Path) -> tuple[Sentence, ...]:
 
 
 def _sentence(file: Path, row: Sequence[Row]) -> Sentence:
+    for token in row:
+        if len(token) < len(conllu.parser.DEFAULT_FIELDS):
+            raise ValueError(
+                f"{file}: word {token.get('id')} ({token.get('form')}) has {len(token)} columns; "
+                f"a word of CoNLL-U has {len(conllu.parser.DEFAULT_FIELDS)}"
+            )
     numbered = [token for token in row if isinstance(token["id"], int)]
     shared = {
         number: token

@@ -105,6 +105,8 @@ def test_c41_one_word_sentences_are_no_examples(tmp_path):
         ([row(1, "a", 9, "det"), row(2, "b", 0, "root")], "word 1 has head 9 of 2 words"),
         ([row(1, "a", 2, "det"), row(3, "b", 0, "root")], "word 3 stands where word 2 should be"),
         ([row(1, "a", 0, "root")], "no dependency in it"),
+        (["1\tfoo"], r"word 1 \(foo\) has 2 columns"),
+        (["1\tfoo\tfoo\tNOUN\t_\t_\t0\troot"], r"word 1 \(foo\) has 8 columns"),
         (["not a table at all"], "cannot be read as CoNLL-U"),
     ],
 )
