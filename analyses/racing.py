@@ -159,8 +159,8 @@ def race(
 
     Columns: task, layer, head, kv_group, heads, ablation, metric, decision, total, low, high (the
     confidence sequence; null where it is still unbounded), n_items, of (items there were), band,
-    alpha (the chance that any decision of the table is not that of the full sweep). A mean replacement is taken over
-    the other half of each round.
+    alpha (the chance that any decision of the table is not that of the full sweep). A mean
+    replacement is taken over the other half of each round.
 
     Raises:
         ValueError: An item that cannot be run, no twin to resample from, or sets across layers.

@@ -126,7 +126,7 @@ def ablate(
     print_top_effects(found.table, shown, [*notes, *found.notes], console)
     if screened is not None:
         print_screening(screened[1], console)
-    console.print(f"\nWritten to {folder}/", highlight=False)
+    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)
 
 
 def _screen(model: Any, tasks: list[Any], table: Any, folder: Path) -> tuple[Any, Any]:
@@ -213,4 +213,4 @@ def _race(
     console = Console()
     print_race(rows, rules["band"], console)
     console.print(RACED.format(rules["alpha"]), style="dim", highlight=False)
-    console.print(f"\nWritten to {written}", highlight=False)
+    console.print(f"\nWritten to {written}", highlight=False, markup=False, soft_wrap=True)

@@ -90,4 +90,4 @@ def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | 
     console.print(table)
     if curve:
         recall_curve(pd.read_csv(folder / "planted_noise.csv"), save=folder / "planted_noise")
-    console.print(f"Written to {folder}/", highlight=False)
+    console.print(f"Written to {folder}/", highlight=False, markup=False, soft_wrap=True)

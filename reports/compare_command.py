@@ -73,7 +73,7 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
         depth_comparison(tables["depth"], save=out / "depth")
         if at:
             emergence(dict(zip(at, found.values(), strict=True)), save=out / "emergence")
-        console.print(f"\nWritten to {out}/", highlight=False)
+        console.print(f"\nWritten to {out}/", highlight=False, markup=False, soft_wrap=True)
 
 
 OTHER_WEIGHTS = (

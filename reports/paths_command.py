@@ -39,6 +39,7 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
     Writes paths-HEAD.parquet and paths-HEAD.csv.
     """
     from rich.console import Console
+    from rich.markup import escape
 
     from rolecall.analyses.paths import PathSettings, write_paths
     from rolecall.analyses.paths import paths as find_paths
@@ -55,13 +56,13 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
         written = write_paths(folder, to, rows)
     console = Console()
     console.print(
-        f"[bold]{task.name}[/bold] to {to}, {settings.kind}: clean {rows['clean'].iloc[0]:.2f}, "
-        f"{rows['n_items'].iloc[0]} items",
+        f"[bold]{escape(task.name)}[/bold] to {to}, {settings.kind}: "
+        f"clean {rows['clean'].iloc[0]:.2f}, {rows['n_items'].iloc[0]} items",
         highlight=False,
     )
     console.print(_leading(rows))
     console.print(LEGEND, style="dim", highlight=False)
-    console.print(f"\nWritten to {written}", highlight=False)
+    console.print(f"\nWritten to {written}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _task(model: Any, name: str | None, file: Path | None, *, n: int, seed: int) -> Any:

@@ -56,7 +56,7 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
             f"\n[bold]{escape(str(task))}[/bold]  {str(part['metric'].iloc[0]).replace('_', ' ')}"
         )
         console.print(table_of_pruning(part))
-    console.print(f"\nWritten to {folder}/", highlight=False)
+    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)
 
 
 def table_of_pruning(rows: pd.DataFrame) -> Table:

@@ -53,4 +53,4 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
             role_heatmap(result.scores, role, save=folder / "figures" / f"scores-{role}")
     console = Console()
     print_top_heads(result.scores, result.manifest, console)
-    console.print(f"\nWritten to {folder}/", highlight=False)
+    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)

@@ -112,8 +112,8 @@ def _print(result: Any, page: Path | None, problem: str, notes: list[str]) -> No
         console.print(escape(problem), highlight=False)
     if page is not None:
         _print_unheld(result.folder, console)
-        console.print(f"\nReport: {page}", highlight=False)
-    console.print(f"Written to {result.folder}/", highlight=False)
+        console.print(f"\nReport: {page}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Written to {result.folder}/", highlight=False, markup=False, soft_wrap=True)
 
 
 def _print_unheld(folder: Path, console: Console) -> None:

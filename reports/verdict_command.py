@@ -83,4 +83,4 @@ def verdict(run: Path, resamples: int, seed: int, **thresholds: float) -> None:
     result = decide(run, Thresholds(**thresholds), n_resamples=resamples, seed=seed)  # type: ignore[arg-type]
     console = Console()
     print_verdicts(result, console)
-    console.print(f"\nWritten to {run}/", highlight=False)
+    console.print(f"\nWritten to {run}/", highlight=False, markup=False, soft_wrap=True)

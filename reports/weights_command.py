@@ -41,7 +41,7 @@ def weights(seed: int, out: Path | None, **options: Any) -> None:
         style="dim",
         highlight=False,
     )
-    console.print(f"\nWritten to {folder}/", highlight=False)
+    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)
 
 
 def top_weights(table: Any) -> Table:

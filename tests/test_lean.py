@@ -1,4 +1,4 @@
-"""Working in place: the numbers of the model, in models that turn, norm and gate in their own ways."""
+"""Working in place gives the same numbers, however a model turns, norms and gates."""
 
 import sys
 

@@ -14,6 +14,7 @@ from rolecall.analyses.verdict import Verdicts
 from rolecall.reports.compare_command import compare
 from rolecall.reports.head_command import head
 from rolecall.reports.number_text import share
+from rolecall.reports.paths_command import paths
 from rolecall.reports.top_effects import print_top_effects
 from rolecall.reports.top_heads import print_top_heads
 from rolecall.reports.verdict_summary import print_verdicts
@@ -49,6 +50,16 @@ def test_effects_on_a_task_with_an_odd_name(console: Console) -> None:
     )
     print_top_effects(effects, [TAGS], [TAGS], console)
     assert said(console).count(TAGS) >= 3
+
+
+def test_paths_of_a_task_and_to_a_folder_with_odd_names(tmp_path: Path) -> None:
+    line = '{"prompt": "The %s", "answer": " is", "foil": " are"}\n'
+    (tmp_path / "[red]t.jsonl").write_text("".join(line % word for word in ("cat", "bed", "sea")))
+    given = ["--tasks", str(tmp_path / "[red]t.jsonl"), "--out", str(tmp_path / "[red]run")]
+    done = CliRunner().invoke(paths, ["--to", "L1H1", *given], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "[red]t to L1H1" in done.output
+    assert f"Written to {tmp_path / '[red]run'}" in done.output
 
 
 def test_verdicts_with_odd_reasons(console: Console, tmp_path: Path) -> None:
