@@ -11,6 +11,7 @@ from typing import Any
 
 import conllu
 from conllu.exceptions import ParseException
+from conllu.parser import DEFAULT_FIELDS
 
 from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Crafted, Probe
@@ -70,10 +71,10 @@ def sentences(path: str | Path) -> tuple[Sentence, ...]:
 
 def _sentence(file: Path, row: Sequence[Row]) -> Sentence:
     for token in row:
-        if len(token) < len(conllu.parser.DEFAULT_FIELDS):
+        if len(token) < len(DEFAULT_FIELDS):
             raise ValueError(
                 f"{file}: word {token.get('id')} ({token.get('form')}) has {len(token)} columns; "
-                f"a word of CoNLL-U has {len(conllu.parser.DEFAULT_FIELDS)}"
+                f"a word of CoNLL-U has {len(DEFAULT_FIELDS)}"
             )
     numbered = [token for token in row if isinstance(token["id"], int)]
     shared = {
