@@ -248,7 +248,7 @@ def _finish(folder: Path, tasks: Sequence[Task], manifest: Manifest, run: _Run) 
     cannot = table[~table["interpretable"] & table["task"].isin(names)]
     for name, rows in cannot.groupby("task"):
         row = rows.iloc[0]
-        few = "; fewer than 5 items show nothing" * (row["n_items"] < 5)
+        few = "; fewer than 5 items show nothing" if row["n_items"] < 5 else ""
         able = (
             f"{row['clean_accuracy']:.0%} of {row['n_items']} right{few}"
             if pd.notna(row["clean_accuracy"])
