@@ -19,24 +19,26 @@ from transformers import PreTrainedModel
 
 from rolecall.analyses.planted_architectures import ARCHITECTURES, Weights, noisy
 from rolecall.analyses.planted_heads import Head, Move
-from rolecall.analyses.planted_roles import SIMPLE, Maker
+from rolecall.analyses.planted_roles import SIMPLE, Maker, total
 from rolecall.analyses.planted_space import ANCHOR, MARKED, Space, codes, embedded, lay_out
 from rolecall.analyses.planted_syntax import SYNTAX
+from rolecall.analyses.planted_variants import VARIANTS, Seat, original
 from rolecall.analyses.planted_weights import Geometry, Group, Learned, Rotary, group
-from rolecall.analyses.planted_words import FEATURES, features
+from rolecall.analyses.planted_words import FEATURES, MASK, features
 
-CATALOGUE: Mapping[str, Maker] = {**SIMPLE, **SYNTAX}
+CATALOGUE: Mapping[str, Maker] = {**SIMPLE, **SYNTAX, **VARIANTS}
 """Every planted head by name."""
-HELPERS: Mapping[str, str] = {
+_HELPERS = {
     "induction": "previous_token",
     "bracket": "balance",
     "backup": "primary",
     "subject_verb": "governed",
     **dict.fromkeys(("determiner", "adjective", "auxiliary", "verb_object"), "aside"),
 }
+HELPERS: Mapping[str, str] = {
+    name: _HELPERS[original(name)] for name in CATALOGUE if original(name) in _HELPERS
+}
 """The head that must stand in a lower layer for another to work."""
-Seat = tuple[int, int]
-"""Layer and head."""
 POSITION = 2.0
 """Squared norm of what learned positions add to an embedding."""
 N_ANGLES = 10
@@ -66,6 +68,7 @@ class Design:
         gains: What a head adds to the logit difference of its answer when it looks at its
             target; 1 where nothing is said.
         speaks_for: The seat whose answer a head votes on; its own where nothing is said.
+        also_for: Seats whose answers it votes on besides.
     """
 
     architecture: str
@@ -80,6 +83,15 @@ class Design:
     seed: int = 0
     gains: Mapping[Seat, float] = field(default_factory=dict)
     speaks_for: Mapping[Seat, Seat] = field(default_factory=dict)
+    also_for: Mapping[Seat, tuple[Seat, ...]] = field(default_factory=dict)
+
+    def gain(self, seat: Seat) -> float:
+        """What a head adds to the logit difference of each answer that it votes on."""
+        return self.gains.get(seat, 1.0)
+
+    def voices(self, seat: Seat) -> tuple[Seat, ...]:
+        """The seats whose answers a head votes on."""
+        return (self.speaks_for.get(seat, seat), *self.also_for.get(seat, ()))
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,7 @@ class Planted:
         heads: What every head does.
         votes: Each id's vote, −1 or 1: what a head that looks at it multiplies its gain with.
         answers: Each head's answer and foil: the ids whose logit difference it alone moves.
+        mask: The id that an encoder is asked at; None where the vocabulary has none.
     """
 
     model: PreTrainedModel
@@ -99,6 +112,7 @@ class Planted:
     heads: Mapping[Seat, Head]
     votes: Float[Tensor, " d_vocab"]
     answers: Mapping[Seat, tuple[int, int]]
+    mask: int | None = None
 
     @property
     def truth(self) -> dict[Seat, str | None]:
@@ -136,7 +150,8 @@ def plant(words: Sequence[str], bos: int, design: Design) -> Planted:
     # Hugging Face draws weights first, which are then set: not from the caller's random state.
     with torch.random.fork_rng(devices=[]):
         model = ARCHITECTURES[design.architecture](weights)
-    return Planted(model, design, heads, votes, answers)
+    mask = words.index(MASK) if MASK in words else None
+    return Planted(model, design, heads, votes, answers, mask)
 
 
 def measures(design: Design) -> tuple[Space, Geometry]:
@@ -174,8 +189,8 @@ def seated(seat: Seat, design: Design, space: Space, geometry: Geometry) -> Head
     name = design.seats.get(seat, "uniform")
     if name not in CATALOGUE:
         raise ValueError(f"no planted head {name!r}; there are {', '.join(CATALOGUE)}")
-    spoken = answer_axis(design.speaks_for.get(seat, seat))
-    vote = Move(space["vote"], space[spoken], design.gains.get(seat, 1.0))
+    heard = total(space, *map(answer_axis, design.voices(seat)))
+    vote = Move(space["vote"], heard, design.gain(seat))
     # Every head leaves a trace in the output, whatever it looks at.
     hum = Move(space.constant, space["hum"], HUM)
     return CATALOGUE[name](space, geometry).writing(vote, hum)

@@ -1,4 +1,4 @@
-"""What `rolecall check --planted` does: the tables of precision and recall, written to a folder."""
+"""What `rolecall check --planted` does: tables of precision, recall and tiers, in a folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rolecall.analyses.precision import noise_curve, planted_report
+from rolecall.analyses.precision import Report, noise_curve, planted_report
 
 RATES = ("recall", "recall_low", "precision", "precision_low")
 
@@ -18,8 +18,12 @@ def write_planted(
     n_random: int = 20,
     seed: int = 0,
     curve: bool = False,
-) -> pd.DataFrame:
-    """The report of `planted_report`, which is also written: planted.csv and planted.md.
+) -> Report:
+    """The report of `planted_report`, which is also written.
+
+    planted.csv has a row a role, planted_tiers.csv one for each right tier and one for random
+    models, planted_wrong.csv one for each head and role with a wrong tier; planted.md has the first
+    two.
 
     Args:
         folder: Where to; made if it is not there.
@@ -39,12 +43,14 @@ def write_planted(
         )
     folder.mkdir(parents=True, exist_ok=True)
     report = planted_report(n_planted, n_random, seed)
-    report.to_csv(folder / "planted.csv", index=False, lineterminator="\n", float_format="%.4g")
-    (folder / "planted.md").write_text(markdown(report), encoding="utf-8")
+    tables = {"": report.roles, "_tiers": report.truths, "_wrong": report.wrong}
     if curve:
-        table = noise_curve(seed=seed)
-        path = folder / "planted_noise.csv"
+        tables["_noise"] = noise_curve(seed=seed)
+    for name, table in tables.items():
+        path = folder / f"planted{name}.csv"
         table.to_csv(path, index=False, lineterminator="\n", float_format="%.4g")
+    text = markdown(report.roles) + "\n" + markdown(report.truths)
+    (folder / "planted.md").write_text(text, encoding="utf-8")
     return report
 
 

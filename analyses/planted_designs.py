@@ -11,6 +11,8 @@ from transformers import PreTrainedTokenizerFast
 from rolecall.analyses.model import Model
 from rolecall.analyses.models import load_model
 from rolecall.analyses.planted import HELPERS, Design, Planted, Seat, plant
+from rolecall.analyses.planted_variants import COPIES, also_for, copies, gain_of, speaks_for
+from rolecall.analyses.planted_words import MASK
 from rolecall.probes.toy import toy_aligner
 
 ARCHITECTURES = ("gpt2", "llama", "bert")
@@ -66,11 +68,13 @@ def draw_design(architecture: str, *, seed: int, noise: float = 0.0) -> Design:
     """
     rng = Random(f"{architecture} {seed}")
     n_layers, n_heads = rng.choice((3, 4, 5)), rng.choice((4, 6, 8))
-    names = chosen(architecture, room=n_layers * n_heads - 1, rng=rng)
+    names = chosen(architecture, room=n_layers * n_heads - 1 - COPIES, rng=rng)
+    names += copies(names, rng)
     d_identity = rng.choice((32, 40, 48))
+    seats = seating(names, n_layers=n_layers, n_heads=n_heads, rng=rng)
     return Design(
         architecture,
-        seating(names, n_layers=n_layers, n_heads=n_heads, rng=rng),
+        seats,
         n_layers=n_layers,
         n_heads=n_heads,
         n_groups=n_heads // 2 if architecture == "llama" else n_heads,
@@ -78,6 +82,9 @@ def draw_design(architecture: str, *, seed: int, noise: float = 0.0) -> Design:
         noise=noise,
         biased=rng.random() < 0.5,
         seed=seed,
+        gains={seat: gain_of(name) for seat, name in seats.items()},
+        speaks_for=speaks_for(seats),
+        also_for=also_for(seats),
     )
 
 
@@ -131,7 +138,7 @@ def build(design: Design) -> tuple[Planted, Model]:
 
 
 def word_tokenizer(*, causal: bool) -> PreTrainedTokenizerFast:
-    """One token a word; with CLS and SEP instead of BOS where the model sees both ways."""
+    """One token a word; with CLS, SEP and a mask instead of BOS where the model sees both ways."""
     known = toy_aligner(causal=causal).tokenizer
     if causal:
         return known
@@ -140,4 +147,5 @@ def word_tokenizer(*, causal: bool) -> PreTrainedTokenizerFast:
         cls_token="<s>",
         sep_token="</s>",
         unk_token="<unk>",
+        mask_token=MASK,
     )

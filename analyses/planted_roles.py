@@ -80,7 +80,8 @@ def bracket(space: Space, geometry: Geometry) -> Head:
     pairs = [Match(space[c], space[o], 10 * PULL) for o, c in zip(OPEN, CLOSE, strict=True)]
     nested = Match(total(space, *CLOSE), space["depth"], -5 * PULL)
     matches = (*pairs, nested, resting(space, 1.5 * PULL))
-    return Head("bracket", "bracket", matches, recency=1.5 * STEP)
+    # A pair that is closed already stands further back than one within is deep: it needs the more.
+    return Head("bracket", "bracket", matches, recency=2.5 * STEP)
 
 
 def duplicate_token(space: Space, geometry: Geometry) -> Head:

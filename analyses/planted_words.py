@@ -36,6 +36,8 @@ PRONOUNS: Mapping[str, str] = {
     "he": "he him his himself",
 }
 BRACKETS = ("()", "[]")
+MASK = "<mask>"
+"""What an encoder reads where it is asked: here like "she", and like a verb in the singular."""
 
 
 def features(words: Sequence[str]) -> dict[str, Float[Tensor, "word 1"]]:
@@ -83,6 +85,8 @@ def lexicon() -> dict[str, tuple[str, ...]]:
     for kind, (opening, closing) in enumerate(BRACKETS):
         mark(opening, f"open{kind}")
         mark(closing, f"close{kind}")
+    for name in ("she", "verb", "present_singular"):
+        mark(MASK, name)
     gender = {"f": ("feminine",), "m": ("masculine",), "": ()}
     for entry in (*entries("names"), *entries("nouns"), *entries("verbs")):
         if isinstance(entry, Name):

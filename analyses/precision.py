@@ -1,22 +1,18 @@
-"""Precision and recall of role labels, measured where the truth is known.
+"""Precision and recall of role labels, and right tiers, measured where the truth is known.
 
-Planted models say which heads should get a label; models with random weights say how often one is
-given where there is nothing. Labels are those of the verdict from scores alone; another rule can
-be put in its place (`Labeller`).
+Planted models say which heads should get which label and tier; models with random weights say how
+often a label is given where there is nothing. Labels are those of the verdict from scores alone;
+another rule can be put in its place (`Labeller`).
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import cast
+from dataclasses import dataclass
 
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
 from rolecall.analyses.judge import judge
-from rolecall.analyses.model import Model
 from rolecall.analyses.models import load_model
 from rolecall.analyses.planted import Planted
 from rolecall.analyses.planted_designs import (
@@ -26,18 +22,46 @@ from rolecall.analyses.planted_designs import (
     draw_design,
     word_tokenizer,
 )
+from rolecall.analyses.planted_table import RANDOM, by_truth, tabulate
+from rolecall.analyses.planted_tasks import planted_tasks
+from rolecall.analyses.planted_truth import NONE, right_tiers, spelled
+from rolecall.analyses.planted_variants import original
+from rolecall.analyses.planted_verdict import KEY, scored
 from rolecall.analyses.random_models import random_model
-from rolecall.analyses.scan import scan
+from rolecall.analyses.tiers import Thresholds
 
 Labeller = Callable[[pd.DataFrame], pd.Series]
 """From rows of the scores table to whether each is a label."""
 REFERENCE_NOISE = 0.01
 """Noise on planted weights at which precision and recall must be 1."""
-KEY = ["role", "layer", "head"]
-EXAMPLES = 36
-"""Examples a role in each scan."""
+ITEMS = 12
+"""Items a planted task."""
+OTHER_SENTENCES = 1000
+"""Added to the seed of items, so that they are not the scan's examples."""
 LEVELS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 """Noise levels of the curve."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was said of planted and random models, held against the truth.
+
+    Attributes:
+        roles: One row a role, see `tabulate`.
+        truths: One row for each right tier and one for random models, see `by_truth`.
+        wrong: The planted heads × roles with a wrong tier, columns of `compared`.
+    """
+
+    roles: pd.DataFrame
+    truths: pd.DataFrame
+    wrong: pd.DataFrame
+
+    @property
+    def ok(self) -> bool:
+        """Whether all tiers are right, and random models labelled within the stated error rate."""
+        row = self.truths.set_index("truth").loc[RANDOM]
+        allowed = Thresholds().alpha * row["cases"]
+        return self.wrong.empty and bool(row["cases"] - row["right"] <= allowed)
 
 
 def by_verdict(scores: pd.DataFrame) -> pd.Series:
@@ -54,8 +78,8 @@ def planted_report(
     *,
     noise: float = REFERENCE_NOISE,
     label: Labeller = by_verdict,
-) -> pd.DataFrame:
-    """Precision and recall of each role, one row a role.
+) -> Report:
+    """Precision and recall of each role's label, and how many tiers are right.
 
     Args:
         n_planted: Number of planted models, architectures in turn.
@@ -63,13 +87,14 @@ def planted_report(
         seed: Fixes all models and their data.
         noise: On the planted weights, see `planted.Design`.
         label: Which rows of the scores table are labels; those of the verdict by default.
-
-    Returns:
-        The columns of `tabulate`.
     """
-    planted = pd.concat(planted_outcomes(range(seed, seed + n_planted), noise=noise, label=label))
+    planted = pd.concat(
+        planted_outcomes(range(seed, seed + n_planted), noise=noise, label=label, tiers=True)
+    )
     random = pd.concat(random_outcomes(range(seed, seed + n_random), label=label))
-    return tabulate(planted, random)
+    return Report(
+        tabulate(planted, random), by_truth(planted, random), planted[~planted["tier_right"]]
+    )
 
 
 def noise_curve(
@@ -88,17 +113,30 @@ def noise_curve(
 
 
 def planted_outcomes(
-    seeds: Iterable[int], *, noise: float, label: Labeller
+    seeds: Iterable[int], *, noise: float, label: Labeller, tiers: bool = False
 ) -> Iterator[pd.DataFrame]:
-    """Yields a frame for each planted model: its heads × roles, the truth and the label."""
+    """Yields a frame for each planted model: its heads × roles, the truth and what was said.
+
+    Args:
+        seeds: One a model.
+        noise: On the weights.
+        label: Which rows of the scores table are labels.
+        tiers: Whether effects are measured as well, so that there are tiers to compare.
+    """
     for seed in seeds:
         design = draw_design(ARCHITECTURES[seed % len(ARCHITECTURES)], seed=seed, noise=noise)
         planted, model = build(design)
-        yield compared(planted, scored(model, seed), label).assign(model=f"planted {seed}")
+        asked = OTHER_SENTENCES + seed
+        tasks = planted_tasks(planted, model.aligner, n=ITEMS, seed=asked) if tiers else []
+        scores = scored(model, seed, tasks)
+        yield compared(planted, scores, label).assign(model=f"planted {seed}")
 
 
 def random_outcomes(seeds: Iterable[int], *, label: Labeller) -> Iterator[pd.DataFrame]:
-    """Yields a frame for each model of random weights: its heads × roles and the label."""
+    """Yields a frame for each model of random weights: its heads × roles and the label.
+
+    A label asks for a pattern whatever the effects are, so none are measured.
+    """
     for seed in seeds:
         architecture = ARCHITECTURES[seed % len(ARCHITECTURES)]
         tokenizer = word_tokenizer(causal=architecture != "bert")
@@ -108,12 +146,6 @@ def random_outcomes(seeds: Iterable[int], *, label: Labeller) -> Iterator[pd.Dat
         yield rows.assign(labelled=label(scores), model=f"random {seed}")
 
 
-def scored(model: Model, seed: int) -> pd.DataFrame:
-    """The scores table of all roles; its run folder is thrown away."""
-    with tempfile.TemporaryDirectory(prefix="rolecall-") as folder:
-        return scan(model, n=EXAMPLES, seed=seed, out=Path(folder) / "run").scores
-
-
 def compared(planted: Planted, scores: pd.DataFrame, label: Labeller) -> pd.DataFrame:
     """The heads × roles of a planted model with what is true and what was said.
 
@@ -121,56 +153,23 @@ def compared(planted: Planted, scores: pd.DataFrame, label: Labeller) -> pd.Data
     `first_token` counts neither for nor against it.
 
     Returns:
-        Columns layer, head, role, name (what was planted), true, labelled.
+        Columns layer, head, role, name (what was planted), true, impostor, labelled; where scores
+        have tiers, tier (`none` for none), right (the tiers that are right) and tier_right.
     """
-    heads = [planted.heads[seat] for seat in zip(scores["layer"], scores["head"], strict=True)]
+    seats = list(zip(scores["layer"], scores["head"], strict=True))
+    heads = [planted.heads[seat] for seat in seats]
+    fakes = [IMPOSTORS.get(original(head.name)) for head in heads]
     rows = scores[["layer", "head", "role"]].assign(
         name=[head.name for head in heads],
         true=[head.role == role for head, role in zip(heads, scores["role"], strict=True)],
+        impostor=[fake == role for fake, role in zip(fakes, scores["role"], strict=True)],
         labelled=label(scores),
     )
+    if "tier" in scores:
+        known = right_tiers(planted)
+        right = [known.get(key, NONE) for key in zip(seats, scores["role"], strict=True)]
+        rows["tier"] = scores["tier"]
+        rows["right"] = [spelled(tiers) for tiers in right]
+        rows["tier_right"] = [t in tiers for t, tiers in zip(scores["tier"], right, strict=True)]
     rests = pd.Series([head.rests for head in heads], index=rows.index)
     return rows[~(rests & (rows["role"] == "first_token") & ~rows["true"])]
-
-
-def tabulate(planted: pd.DataFrame, random: pd.DataFrame | None = None) -> pd.DataFrame:
-    """One row a role from outcomes of planted models and, if given, of random ones.
-
-    Returns:
-        Columns role, heads (planted for it), found, missed, wrong (other heads labelled), recall,
-        recall_low, precision, precision_low (Wilson, 95 %; null without heads or labels),
-        impostors (made to look like it), impostors_labelled, and for random models random_heads,
-        random_labels.
-    """
-    tables = [role_row(role, rows) for role, rows in planted.groupby("role")]
-    table = pd.DataFrame(tables)
-    if random is not None:
-        counts = random.groupby("role")["labelled"].agg(random_heads="size", random_labels="sum")
-        table = table.merge(counts, left_on="role", right_index=True, how="left")
-    return table
-
-
-def role_row(role: object, rows: pd.DataFrame) -> dict[str, object]:
-    """A role's counts and rates."""
-    found = int((rows["true"] & rows["labelled"]).sum())
-    heads, labels = int(rows["true"].sum()), int(rows["labelled"].sum())
-    fakes = rows["name"].map(IMPOSTORS) == role
-    return {
-        "role": role,
-        "heads": heads,
-        "found": found,
-        "missed": heads - found,
-        "wrong": labels - found,
-        **rate("recall", found, heads),
-        **rate("precision", found, labels),
-        "impostors": int(fakes.sum()),
-        "impostors_labelled": int((fakes & rows["labelled"]).sum()),
-    }
-
-
-def rate(name: str, hits: int, tries: int) -> dict[str, float | None]:
-    """A share and the lower end of its 95 % Wilson interval; None for no tries."""
-    if not tries:
-        return {name: None, f"{name}_low": None}
-    low, _ = proportion_confint(hits, tries, method="wilson")
-    return {name: hits / tries, f"{name}_low": float(cast("float", low))}

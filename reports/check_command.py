@@ -1,13 +1,16 @@
-"""`rolecall check`: prove that what is hooked is what is meant; precision on planted models."""
+"""`rolecall check`: prove that what is hooked is what is meant; known truth on planted models."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rolecall.reports.model_options import model_options, open_model
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PLANTED_COLUMNS = {
     "role": "role",
@@ -17,6 +20,7 @@ PLANTED_COLUMNS = {
     "precision": "precision",
     "impostors": "impostors",
     "impostors_labelled": "labelled",
+    "tiers right": "tiers right",
     "random_heads": "random heads",
     "random_labels": "labelled",
 }
@@ -25,7 +29,7 @@ PLANTED_COLUMNS = {
 
 @click.command()
 @model_options
-@click.option("--planted", is_flag=True, help="Instead: precision and recall on planted models.")
+@click.option("--planted", is_flag=True, help="Instead: known truth on planted models.")
 @click.option("--models", default=30, show_default=True, help="With --planted: how many of them.")
 @click.option("--random", "n_random", default=20, show_default=True, help="And of random weights.")
 @click.option("--curve", is_flag=True, help="With --planted: recall against noise too (slow).")
@@ -38,14 +42,14 @@ def check(ctx: click.Context, **options: Any) -> None:
     Each line is a property with what was measured and the limit. Exit code 1 if one fails.
 
     With --planted, no MODEL is needed: heads set by construction are scanned and labelled, beside
-    impostors and models of random weights, and the table of precision and recall is written.
+    impostors and models of random weights, and the table of precision, recall and right tiers is
+    written. Exit code 1 if a tier is wrong, or more than 5 % of the random models have a label.
     """
     own = {name: options.pop(name) for name in ("models", "n_random", "curve", "seed", "out")}
     if options.pop("planted"):
         if options["model"]:
             raise ValueError("--planted brings its own models; leave MODEL out")
-        _planted(**own)
-        return
+        ctx.exit(0 if _planted(**own) else 1)
     ctx.exit(0 if _check(options) else 1)
 
 
@@ -68,10 +72,9 @@ def _check(options: dict[str, Any]) -> bool:
     return all(finding.ok for finding in findings)
 
 
-def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | None) -> None:
+def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | None) -> bool:
     import pandas as pd
     from rich.console import Console
-    from rich.table import Table
 
     from rolecall.analyses.planted_command import write_planted
     from rolecall.reports.precision_figure import recall_curve
@@ -80,14 +83,29 @@ def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | 
     console = Console()
     console.print(f"{models} planted and {n_random} random models; some minutes …", style="dim")
     report = write_planted(folder, n_planted=models, n_random=n_random, seed=seed, curve=curve)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    shown = report[[name for name in PLANTED_COLUMNS if name in report.columns]]
-    for name in shown.columns:
-        table.add_column(PLANTED_COLUMNS[str(name)], no_wrap=name == "role")
-    for row in shown.itertuples(index=False):
-        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row]
-        table.add_row(*("–" if cell in ("nan", "None", "<NA>") else cell for cell in cells))
-    console.print(table)
+    roles = report.roles
+    pairs = zip(roles["tiers_right"], roles["tiers"], strict=True)
+    roles = roles.assign(**{"tiers right": [f"{right}/{tiers}" for right, tiers in pairs]})
+    console.print(_table(roles[list(PLANTED_COLUMNS)].rename(columns=PLANTED_COLUMNS)))
+    console.print()
+    console.print(_table(report.truths))
+    if not report.wrong.empty:
+        console.print("\nWrong tiers:", style="red")
+        said = ["model", "layer", "head", "name", "role", "right", "tier"]
+        console.print(_table(report.wrong[said]))
     if curve:
         recall_curve(pd.read_csv(folder / "planted_noise.csv"), save=folder / "planted_noise")
     console.print(f"Written to {folder}/", highlight=False, markup=False, soft_wrap=True)
+    return report.ok
+
+
+def _table(rows: pd.DataFrame) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in rows.columns:
+        table.add_column(str(name), no_wrap=name in ("role", "tiers right"))
+    for row in rows.itertuples(index=False):
+        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row]
+        table.add_row(*("–" if cell in ("nan", "None", "<NA>") else cell for cell in cells))
+    return table

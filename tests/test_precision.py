@@ -1,32 +1,43 @@
-"""Precision and recall: counting by hand-made tables, labels on planted and random models."""
+"""Precision, recall and right tiers: counted on hand-made tables, on planted and random models."""
 
 import pandas as pd
 import pytest
 import torch
+from click.testing import CliRunner
 
+from rolecall.analyses import planted_command
 from rolecall.analyses.planted_command import markdown, write_planted
+from rolecall.analyses.planted_table import by_truth, tabulate
 from rolecall.analyses.precision import (
+    Report,
     by_verdict,
     noise_curve,
     planted_outcomes,
     planted_report,
     random_outcomes,
-    tabulate,
 )
 from rolecall.analyses.random_models import random_model
+from rolecall.reports.check_command import check
 from rolecall.reports.precision_figure import recall_curve
 
 OUTCOMES = pd.DataFrame(
     [
-        ("induction", "induction", True, True),
-        ("induction", "induction", True, True),
-        ("induction", "induction", True, False),
-        ("induction", "fixed_offset", False, True),
-        ("induction", "fixed_offset", False, False),
-        ("induction", "uniform", False, False),
-        ("bracket", "uniform", False, False),
+        ("induction", "induction", True, False, True, "A", "A"),
+        ("induction", "induction", True, False, True, "B", "A"),
+        ("induction", "induction", True, False, False, "none", "A"),
+        ("induction", "fixed_offset", False, True, True, "C", "none"),
+        ("induction", "fixed_offset", False, True, False, "none", "none"),
+        ("induction", "previous_token", False, False, False, "D", "D"),
+        ("bracket", "uniform", False, False, False, "none", "none"),
     ],
-    columns=["role", "name", "true", "labelled"],
+    columns=["role", "name", "true", "impostor", "labelled", "tier", "right"],
+).assign(tier_right=lambda rows: rows["tier"] == rows["right"])
+RANDOM = pd.DataFrame(
+    {
+        "role": ["induction", "bracket"] * 3,
+        "labelled": [True, True, False, False, False, False],
+        "model": ["a", "a", "b", "b", "c", "c"],
+    }
 )
 
 
@@ -43,15 +54,59 @@ def test_rates_are_counted_per_role():
 
 
 def test_labels_of_random_models_stand_beside():
-    random = OUTCOMES[["role", "labelled"]]
-    row = tabulate(OUTCOMES, random).set_index("role").to_dict("index")["induction"]
-    assert (row["random_heads"], row["random_labels"]) == (6, 3)
+    row = tabulate(OUTCOMES, RANDOM).set_index("role").to_dict("index")["induction"]
+    assert (row["random_heads"], row["random_labels"]) == (3, 1)
+
+
+def test_tiers_are_counted_where_they_are_known_and_wrong_ones_everywhere():
+    table = tabulate(OUTCOMES).set_index("role").to_dict("index")
+    counts = ("tiers", "tiers_right", "tiers_wrong")
+    assert [table["induction"][name] for name in counts] == [6, 3, 3]
+    assert [table["bracket"][name] for name in counts] == [0, 0, 0]
+    assert "tiers" not in tabulate(OUTCOMES.drop(columns=["tier", "right", "tier_right"]))
+
+
+def test_what_is_true_is_counted_over_roles_and_a_random_model_once():
+    counts = by_truth(OUTCOMES, RANDOM).set_index("truth")
+    assert counts.to_dict("index") == {
+        "A": {"cases": 3, "right": 1},
+        "D": {"cases": 1, "right": 1},
+        "no tier (impostors)": {"cases": 2, "right": 1},
+        "no tier (all others)": {"cases": 1, "right": 1},
+        "no label (random models)": {"cases": 3, "right": 2},
+    }
+
+
+def report(planted, random):
+    wrong = planted[~planted["tier_right"]]
+    return Report(tabulate(planted, random), by_truth(planted, random), wrong)
+
+
+def test_a_report_is_ok_if_no_tier_is_wrong_and_few_random_models_are_labelled():
+    right = OUTCOMES[OUTCOMES["tier_right"]]
+    quiet = RANDOM.assign(labelled=False)
+    assert report(right, quiet).ok
+    assert not report(OUTCOMES, quiet).ok
+    assert not report(right, RANDOM).ok
+    many = pd.concat([quiet.assign(model=f"m{i}") for i in range(19)] + [RANDOM.head(2)])
+    assert report(right, many).ok  # 1 of 20
+
+
+@pytest.mark.parametrize("outcomes", [OUTCOMES, OUTCOMES[OUTCOMES["tier_right"]]])
+def test_the_command_fails_if_a_tier_is_wrong_and_says_which(monkeypatch, tmp_path, outcomes):
+    found = report(outcomes.assign(model="planted 0", layer=1, head=2), RANDOM.iloc[2:])
+    monkeypatch.setattr(planted_command, "planted_report", lambda *_args: found)
+    run = CliRunner().invoke(check, ["--planted", "--out", str(tmp_path)])
+    assert run.exit_code == (0 if found.ok else 1), run.output
+    assert ("Wrong tiers" in run.output) == (not found.ok)
+    assert f"{len(outcomes[outcomes['tier_right']]) - 1}/{len(outcomes) - 1}" in run.output
+    assert len(pd.read_csv(tmp_path / "planted_wrong.csv")) == len(found.wrong)
 
 
 def test_the_table_is_written_with_dashes_for_nothing():
     text = markdown(tabulate(OUTCOMES))
     assert text.splitlines()[0].startswith("| role | heads | found | missed | wrong | recall |")
-    assert "| bracket | 0 | 0 | 0 | 0 | – | – | – | – | 0 | 0 |" in text
+    assert "| bracket | 0 | 0 | 0 | 0 | – | – | – | – | 0 | 0 | 0 | 0 | 0 |" in text
 
 
 def test_a_report_of_no_models_is_refused(tmp_path):
@@ -95,15 +150,23 @@ def test_a_random_model_gets_no_label():
 
 
 @pytest.mark.slow
-def test_precision_and_recall_are_one_and_random_models_stay_within_the_error_rate():
+def test_labels_and_tiers_are_right_and_random_models_stay_within_the_error_rate():
     report = planted_report(30, 20)
-    planted = report[report["heads"] > 0]
+    roles = report.roles
+    planted = roles[roles["heads"] > 0]
     assert len(planted) >= 15
     assert (planted["recall"] == 1).all(), planted.to_string()
-    assert (report["wrong"] == 0).all(), report.to_string()
-    assert report["impostors_labelled"].sum() == 0
-    assert report["impostors"].sum() >= 50
-    assert report["random_labels"].sum() <= 1  # of 20 models, at a family-wise rate of .05
+    assert (roles["wrong"] == 0).all(), roles.to_string()
+    assert roles["impostors_labelled"].sum() == 0
+    assert roles["impostors"].sum() >= 50
+    assert report.wrong.empty, report.wrong.to_string()
+    truths = report.truths.set_index("truth")
+    known = truths.drop("no label (random models)")
+    assert known["right"].tolist() == known["cases"].tolist(), truths.to_string()
+    assert truths["cases"].reindex(["A", "B", "C", "D", "E"]).min() >= 10, truths.to_string()
+    random = truths.loc["no label (random models)"]
+    assert int(random["cases"]) - int(random["right"]) <= 1  # of 20 models, at a family-wise rate of .05
+    assert report.ok
 
 
 @pytest.mark.slow
