@@ -57,7 +57,7 @@ class Pace:
     sentences: int
 
 
-QUICK = Pace(96, 32, ("mean",), 4, 2, 4, 100)
+QUICK = Pace(96, 24, ("mean",), 4, 2, 4, 100)
 ORDINARY = Pace(96, 32, ("zero", "mean", "resample"), 12, 4, 12, 300)
 FULL = Pace(192, 96, ("zero", "mean", "resample"), 32, None, 0, 2000)
 FEW_HEADS = 64
