@@ -165,7 +165,8 @@ def test_labels_and_tiers_are_right_and_random_models_stay_within_the_error_rate
     assert known["right"].tolist() == known["cases"].tolist(), truths.to_string()
     assert truths["cases"].reindex(["A", "B", "C", "D", "E"]).min() >= 10, truths.to_string()
     random = truths.loc["no label (random models)"]
-    assert int(random["cases"]) - int(random["right"]) <= 1  # of 20 models, at a family-wise rate of .05
+    # Of 20 models, at a family-wise rate of .05.
+    assert int(random["cases"]) - int(random["right"]) <= 1
     assert report.ok
 
 
