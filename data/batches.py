@@ -35,17 +35,17 @@ class Plan:
     """
 
     seed: int = 0
-    steps: int = 6600
+    steps: int = 5400
     warmup: int = 150
-    cooldown: int = 1600
-    settled: int = 2000
-    ramp: int = 2000
+    cooldown: int = 1300
+    settled: int = 1800
+    ramp: int = 1500
     repeats: float = 0.4
     later: float = 0.2
     tax: float = 0.006
-    lifted: int = 4250
+    lifted: int = 3500
     kept: float = 0.0015
-    freed: int = 4750
+    freed: int = 4000
     emphatic: float = 0.3
     length: int = 64
     batch: int = 48

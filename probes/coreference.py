@@ -15,7 +15,7 @@ SOURCE = "Clark et al. 2019, arXiv 1906.04341, section 4.3 and table 2"
 def pronoun(aligner: Aligner, *, n: int, seed: int) -> Task:
     """Whether the pronoun has the gender of the one it stands for, and stands for the right one.
 
-    Nine templates ask for the pronoun, six behind a pronoun for the name it stands for.
+    Nine templates ask for the pronoun, nine behind a pronoun for the name it stands for.
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
