@@ -112,11 +112,16 @@ def write_table(folder: Path, name: str, rows: pd.DataFrame) -> Path:
     return path
 
 
+class Damaged(ValueError):
+    """A file of a run that is there and cannot be read."""
+
+
 def read_table(folder: Path, name: str) -> pd.DataFrame:
     """The rows of `<name>.parquet` of a run folder.
 
     Raises:
-        ValueError: The table is not there, cannot be read, or lacks columns that design §6 names.
+        Damaged: The file cannot be read.
+        ValueError: The table is not there, or lacks columns that design §6 names.
     """
     path = Path(folder) / f"{name}.parquet"
     if not path.is_file():
@@ -124,7 +129,7 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
     try:
         rows = pd.read_parquet(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"{path} is no table that can be read ({error}); make it again") from None
+        raise Damaged(f"{path} is no table that can be read ({error}); make it again") from None
     wanted = SCHEMAS[name].names[: NAMED.get(name)]
     missing = [column for column in wanted if column not in rows.columns]
     if missing:
@@ -158,14 +163,15 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        ValueError: The file is missing or is no JSON object.
+        Damaged: The file is no JSON.
+        ValueError: The file is missing or holds no object.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ValueError(f"{path} is missing: is {path.parent} a run folder?") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no JSON ({error})") from None
+        raise Damaged(f"{path} is no JSON ({error})") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds a {type(value).__name__}, not an object")
     return value

@@ -121,6 +121,8 @@ def _parse(line: str) -> dict[str, Any]:
     for key, value in said.items():
         if value is not None and not isinstance(value, str):
             raise ValueError(f"{key!r} must be text, not {value!r}")
+        if any("\ud800" <= letter <= "\udfff" for letter in value or ""):
+            raise ValueError(f"{key!r} holds half of a surrogate pair, which is no letter")
     return said
 
 

@@ -80,7 +80,7 @@ def _scores(rows: pd.DataFrame, keys: pd.MultiIndex) -> dict[str, Any]:
 
 
 def _or_none(value: Any) -> float | None:
-    return None if value is None or pd.isna(value) else round(float(value), 3)
+    return None if value is None or pd.isna(value) else round(float(value), 4)
 
 
 def _effects(run: Run, keys: pd.MultiIndex) -> dict[str, Any]:

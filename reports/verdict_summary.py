@@ -27,8 +27,7 @@ def print_verdicts(result: Verdicts, console: Console) -> None:
     helpers = none & (heads["tier"] == "D")
     console.print(
         f"\n{int(none.sum())} of {len(heads)} heads ({none.mean():.0%}) have no clean label, the "
-        f"usual case; {int(helpers.sum())} of them matter to some task without the pattern of its "
-        "role (tier D).",
+        f"usual case; {_said_of_helpers(result, int(helpers.sum()))}",
         highlight=False,
     )
     overlap = result.jaccard.get("all")
@@ -48,6 +47,12 @@ def print_verdicts(result: Verdicts, console: Console) -> None:
         style="dim",
         highlight=False,
     )
+
+
+def _said_of_helpers(result: Verdicts, helpers: int) -> str:
+    if not helpers and not result.verdicts["total"].notna().any():
+        return "whether they matter to a task was not measured (`rolecall ablate`)."
+    return f"{helpers} of them matter to some task without the pattern of its role (tier D)."
 
 
 def table_of_roles(result: Verdicts) -> Table:

@@ -77,6 +77,16 @@ def test_a_line_that_is_no_utf8_costs_that_line(tiny, tmp_path):
     assert read.problems == (f"{path}:2: no UTF-8 text: byte 0xe9 at column 16",)
 
 
+def test_a_line_with_half_a_letter_costs_that_line(tiny, tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps(GOOD) + "\n" + json.dumps({**GOOD, "twin": "The \ud800"}) + "\n")
+    read = read_tasks(path, tiny("llama"))
+    assert len(read.task.items) == 1
+    assert read.problems == (
+        f"{path}:2: 'twin' holds half of a surrogate pair, which is no letter",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [("", "is empty"), ("\n\n", "is empty"), ("{}\n", r":1: 'prompt' is missing")],

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 
@@ -173,10 +174,20 @@ def test_missing_tables_are_named_with_what_was_not_decided(tmp_path):
 def test_a_foreign_table_is_said_and_left_out(tmp_path):
     folder = make_run(tmp_path, LOOKS)
     pd.DataFrame({"a": [1]}).to_parquet(folder / "effects.parquet")
-    (folder / "weights.parquet").write_bytes(b"no parquet")
     said = "\n".join(verdict(folder, n_resamples=100).notes)
     assert "is not rolecall's effects table" in said
-    assert "weights.parquet is no table that can be read" in said
+
+
+@pytest.mark.parametrize("name", ["scores.parquet", "effects.parquet", "manifest.json"])
+def test_what_cannot_be_read_does_not_pass_for_what_was_not_measured(run, tmp_path, name):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    verdict(folder, n_resamples=100)
+    before = (folder / "verdicts.parquet").read_bytes()
+    (folder / name).write_bytes((folder / name).read_bytes()[:100])
+    with pytest.raises(ValueError, match=name):
+        verdict(folder, n_resamples=100)
+    assert (folder / "verdicts.parquet").read_bytes() == before
 
 
 def test_without_evidence_labels_stand_but_their_stability_is_not_decided(tmp_path):
