@@ -1,6 +1,4 @@
-"""Working in place gives the same numbers, however a model turns, norms and gates."""
-
-import sys
+"""Working in place gives the same numbers, however a model gates."""
 
 import pytest
 import torch
@@ -28,19 +26,8 @@ def test_a_lean_model_gives_the_same_logits_and_is_itself_again_afterwards(famil
     assert torch.equal(logits(model, ids), clean)
 
 
-def test_a_llama_works_in_place_in_its_mlp_its_norms_and_its_positions(tiny):
+def test_a_llama_works_in_place_in_its_mlp(tiny):
     parts = anatomy(tiny("llama"))
-    home = sys.modules[type(parts.attention[0]).__module__]
-    theirs = home.apply_rotary_pos_emb
     with lean(parts):
         changed = {type(m).__name__ for m in parts.blocks[0].modules() if "forward" in vars(m)}
-        assert changed == {"LlamaMLP", "LlamaRMSNorm"}
-        assert home.apply_rotary_pos_emb is not theirs
-    assert home.apply_rotary_pos_emb is theirs
-
-
-def test_a_norm_that_counts_its_weight_from_one_is_left_alone(tiny):
-    parts = anatomy(tiny("gemma2"))
-    with lean(parts):
-        changed = {type(m).__name__ for m in parts.blocks[0].modules() if "forward" in vars(m)}
-        assert "Gemma2RMSNorm" not in changed
+    assert changed == {"LlamaMLP"}
