@@ -112,28 +112,28 @@ def write_table(folder: Path, name: str, rows: pd.DataFrame) -> Path:
     return path
 
 
-class Damaged(ValueError):
-    """A file of a run that is there and cannot be read."""
+class Lacking(ValueError):
+    """What a run folder lacks: the file is not there, or is something else by that name."""
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
     """The rows of `<name>.parquet` of a run folder.
 
     Raises:
-        Damaged: The file cannot be read.
-        ValueError: The table is not there, or lacks columns that design §6 names.
+        Lacking: The table is not there, or lacks columns that design §6 names.
+        ValueError: The file is there and cannot be read.
     """
     path = Path(folder) / f"{name}.parquet"
     if not path.is_file():
-        raise ValueError(f"{folder} has no {name}.parquet; {_MADE_BY.get(name, 'make it')} first")
+        raise Lacking(f"{folder} has no {name}.parquet; {_MADE_BY.get(name, 'make it')} first")
     try:
         rows = pd.read_parquet(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise Damaged(f"{path} is no table that can be read ({error}); make it again") from None
+        raise ValueError(f"{path} is no table that can be read ({error}); make it again") from None
     wanted = SCHEMAS[name].names[: NAMED.get(name)]
     missing = [column for column in wanted if column not in rows.columns]
     if missing:
-        raise ValueError(f"{path} is not rolecall's {name} table: it lacks {', '.join(missing)}")
+        raise Lacking(f"{path} is not rolecall's {name} table: it lacks {', '.join(missing)}")
     return rows
 
 
@@ -163,17 +163,17 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        Damaged: The file is no JSON.
-        ValueError: The file is missing or holds no object.
+        Lacking: The file is missing or holds no object.
+        ValueError: The file is there and is no JSON.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing: is {path.parent} a run folder?") from None
+        raise Lacking(f"{path} is missing: is {path.parent} a run folder?") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Damaged(f"{path} is no JSON ({error})") from None
+        raise ValueError(f"{path} is no JSON ({error})") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{path} holds a {type(value).__name__}, not an object")
+        raise Lacking(f"{path} holds a {type(value).__name__}, not an object")
     return value
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from rolecall.analyses.evidence import Evidence, open_evidence
 from rolecall.analyses.judge import Context
 from rolecall.analyses.own_task import HEAD
-from rolecall.analyses.tables import Damaged, read_json, read_table
+from rolecall.analyses.tables import Lacking, read_json, read_table
 from rolecall.analyses.tiers import Thresholds
 
 
@@ -43,8 +43,7 @@ def read_inputs(folder: Path) -> Inputs:
     """Everything of the folder that a verdict needs.
 
     Raises:
-        Damaged: A table or the manifest is there and cannot be read.
-        ValueError: There are no scores: nothing can be decided.
+        ValueError: There are no scores, or a table or the manifest cannot be read.
     """
     scores = read_table(folder, "scores")
     notes: list[str] = []
@@ -59,10 +58,8 @@ def read_inputs(folder: Path) -> Inputs:
 def _optional(folder: Path, name: str, open_question: str, notes: list[str]) -> pd.DataFrame | None:
     try:
         return read_table(folder, name)
-    # What cannot be read must not pass for what was not measured.
-    except Damaged:
-        raise
-    except ValueError as error:
+    # A damaged table is an error: it must not pass for what was not measured.
+    except Lacking as error:
         notes.append(f"{error}; not decided: {open_question}")
         return None
 
@@ -70,9 +67,7 @@ def _optional(folder: Path, name: str, open_question: str, notes: list[str]) -> 
 def _manifest(folder: Path, notes: list[str]) -> dict[str, Any]:
     try:
         return read_json(folder / "manifest.json")
-    except Damaged:
-        raise
-    except ValueError as error:
+    except Lacking as error:
         notes.append(f"{error}; roles' tasks are taken from the installed probes")
         return {}
 
