@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.written import print_written
 
 RACED = (
     "The chance that any head of any task is decided wrongly is at most {:.0%}, however often one "
@@ -126,7 +127,7 @@ def ablate(
     print_top_effects(found.table, shown, [*notes, *found.notes], console)
     if screened is not None:
         print_screening(screened[1], console)
-    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, folder)
 
 
 def _screen(model: Any, tasks: list[Any], table: Any, folder: Path) -> tuple[Any, Any]:
@@ -213,4 +214,4 @@ def _race(
     console = Console()
     print_race(rows, rules["band"], console)
     console.print(RACED.format(rules["alpha"]), style="dim", highlight=False)
-    console.print(f"\nWritten to {written}", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, written)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rolecall.reports.model_options import model_options, open_model
+from rolecall.reports.written import print_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +96,7 @@ def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | 
         console.print(_table(report.wrong[said]))
     if curve:
         recall_curve(pd.read_csv(folder / "planted_noise.csv"), save=folder / "planted_noise")
-    console.print(f"Written to {folder}/", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, folder, said="Written to")
     return report.ok
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from rolecall.reports.written import print_written
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -73,7 +75,7 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
         depth_comparison(tables["depth"], save=out / "depth")
         if at:
             emergence(dict(zip(at, found.values(), strict=True)), save=out / "emergence")
-        console.print(f"\nWritten to {out}/", highlight=False, markup=False, soft_wrap=True)
+        print_written(console, out)
 
 
 OTHER_WEIGHTS = (

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.written import print_written
 
 TOP = 12
 LEGEND = (
@@ -62,7 +63,7 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
     )
     console.print(_leading(rows))
     console.print(LEGEND, style="dim", highlight=False)
-    console.print(f"\nWritten to {written}", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, written)
 
 
 def _task(model: Any, name: str | None, file: Path | None, *, n: int, seed: int) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.written import print_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,7 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
             f"\n[bold]{escape(str(task))}[/bold]  {str(part['metric'].iloc[0]).replace('_', ' ')}"
         )
         console.print(table_of_pruning(part))
-    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, folder)
 
 
 def table_of_pruning(rows: pd.DataFrame) -> Table:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.progress import progress_bar
+from rolecall.reports.written import print_written
 
 
 @click.command()
@@ -53,4 +54,4 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
             role_heatmap(result.scores, role, save=folder / "figures" / f"scores-{role}")
     console = Console()
     print_top_heads(result.scores, result.manifest, console)
-    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, folder)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rolecall.reports.commands_kept import keep_command
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.progress import progress_bar
+from rolecall.reports.written import print_written
 
 
 @click.command()
@@ -112,8 +113,8 @@ def _print(result: Any, page: Path | None, problem: str, notes: list[str]) -> No
         console.print(escape(problem), highlight=False)
     if page is not None:
         _print_unheld(result.folder, console)
-        console.print(f"\nReport: {page}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Written to {result.folder}/", highlight=False, markup=False, soft_wrap=True)
+        print_written(console, page, said="\nReport:")
+    print_written(console, result.folder, said="Written to")
 
 
 def _print_unheld(folder: Path, console: Console) -> None:

@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from rolecall.reports.commands_kept import writes_to
+from rolecall.reports.written import print_written
 
 
 @click.command()
@@ -83,4 +84,4 @@ def verdict(run: Path, resamples: int, seed: int, **thresholds: float) -> None:
     result = decide(run, Thresholds(**thresholds), n_resamples=resamples, seed=seed)  # type: ignore[arg-type]
     console = Console()
     print_verdicts(result, console)
-    console.print(f"\nWritten to {run}/", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, run)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.progress import progress_bar
+from rolecall.reports.written import print_written
 
 TOP = 5
 
@@ -41,7 +42,7 @@ def weights(seed: int, out: Path | None, **options: Any) -> None:
         style="dim",
         highlight=False,
     )
-    console.print(f"\nWritten to {folder}/", highlight=False, markup=False, soft_wrap=True)
+    print_written(console, folder)
 
 
 def top_weights(table: Any) -> Table:
