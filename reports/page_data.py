@@ -61,8 +61,12 @@ def _column(rows: pd.DataFrame, name: str, keys: pd.MultiIndex, digits: int = 3)
     return [None if np.isnan(v) else _short(v, digits) for v in values.tolist()]
 
 
-def _short(value: float, digits: int) -> float | int:
+def _short(value: float, digits: int = 3) -> float | int:
     rounded = round(float(value), digits)
+    # Two decimals are shown: rounded twice, they must be those of the number itself.
+    while f"{rounded:.2f}" != f"{value:.2f}":
+        digits += 1
+        rounded = round(float(value), digits)
     return int(rounded) if rounded == int(rounded) else rounded
 
 
@@ -80,7 +84,7 @@ def _scores(rows: pd.DataFrame, keys: pd.MultiIndex) -> dict[str, Any]:
 
 
 def _or_none(value: Any) -> float | None:
-    return None if value is None or pd.isna(value) else round(float(value), 4)
+    return None if value is None or pd.isna(value) else _short(value)
 
 
 def _effects(run: Run, keys: pd.MultiIndex) -> dict[str, Any]:

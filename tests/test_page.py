@@ -22,6 +22,7 @@ from rolecall.reports.attention_view import (
 )
 from rolecall.reports.matters import headline, role_stories
 from rolecall.reports.page import linked, report_html, report_markdown
+from rolecall.reports.page_data import page_data
 from rolecall.reports.redundancy import repaired
 from rolecall.reports.report_command import report
 from rolecall.reports.reproduce import commands
@@ -205,6 +206,18 @@ def test_every_head_role_and_reason_is_there(run: Run, page: str) -> None:
     effect = data["effects"]["coreference"]["total"][at]
     assert effect == pytest.approx(effects["total"].item(), abs=5e-4)
     assert data["writes"]["L4H2"][2] == [" her", " she"]
+
+
+def test_a_number_of_the_page_shows_the_decimals_of_the_number_itself(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    scores = pd.read_parquet(tmp_path / "scores.parquet")
+    scores["score"] = [0.7648 if i % 2 else -0.0146 + i / 997 for i in range(len(scores))]
+    scores["chance"] = 0.1249
+    scores.to_parquet(tmp_path / "scores.parquet")
+    for role, shown in page_data(read_run(tmp_path))["scores"].items():
+        true = scores[scores["role"] == role].sort_values(["layer", "head"])["score"]
+        assert [f"{x:.2f}" for x in shown["score"]] == [f"{x:.2f}" for x in true]
+        assert f"{shown['chance']:.2f}" == "0.12"
 
 
 def test_the_page_needs_no_network(page: str) -> None:
