@@ -93,6 +93,8 @@ def test_the_model_closes_brackets_on_heldout_templates():
     model, tokenizer = loaded()
     scores = item_accuracy(model, tokenizer, items("brackets", seed=7, each=40))
     assert sum(scores.values()) / len(scores) >= 0.95
+    # One template, an outer bracket right behind an inner one, is right in 0.7 of its items.
+    assert sorted(scores.values())[1] >= 0.95
 
 
 def test_the_model_repeats_random_tokens():

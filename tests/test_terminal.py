@@ -62,6 +62,22 @@ def test_paths_of_a_task_and_to_a_folder_with_odd_names(tmp_path: Path) -> None:
     assert f"Written to {tmp_path / '[red]run'}" in done.output
 
 
+def test_what_was_not_ablated_is_not_said_to_be_without_effect(
+    console: Console, tmp_path: Path
+) -> None:
+    write_run(tmp_path)
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
+    heads = pd.read_csv(tmp_path / "heads.csv").assign(tier="C")
+    for rows, part in (
+        (verdicts.assign(total=0.1), "0 of them matter"),
+        (verdicts.assign(total=None), "not measured"),
+    ):
+        result = Verdicts(tmp_path, rows, heads, pd.DataFrame(), draw_sensitivity(), {}, ())
+        print_verdicts(result, console)
+        assert part in said(console)
+    assert said(console).count("0 of them matter") == 1
+
+
 def test_verdicts_with_odd_reasons(console: Console, tmp_path: Path) -> None:
     write_run(tmp_path)
     verdicts = pd.read_parquet(tmp_path / "verdicts.parquet").assign(reasons=TAGS)
