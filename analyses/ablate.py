@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from rolecall.analyses.ability import ability_in_words
 from rolecall.analyses.anatomy import plain_module
 from rolecall.analyses.check import require
 from rolecall.analyses.damage import natural_text
@@ -247,13 +248,7 @@ def _finish(folder: Path, tasks: Sequence[Task], manifest: Manifest, run: _Run) 
     names = {task.name for task in tasks}
     cannot = table[~table["interpretable"] & table["task"].isin(names)]
     for name, rows in cannot.groupby("task"):
-        row = rows.iloc[0]
-        few = "; fewer than 5 items show nothing" if row["n_items"] < 5 else ""
-        able = (
-            f"{row['clean_accuracy']:.0%} of {row['n_items']} right{few}"
-            if pd.notna(row["clean_accuracy"])
-            else f"loss {row['clean']:.2f} against {row['control']:.2f} by chance"
-        )
+        able = ability_in_words(rows.iloc[0].to_dict())
         run.notes.append(
             f"{name}: the model is not shown to do it ({able}); effects are not interpretable"
         )

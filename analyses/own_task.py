@@ -141,30 +141,44 @@ def asked_for(found: pd.DataFrame) -> np.ndarray:
 
 
 def _effect(found: pd.DataFrame, thresholds: Thresholds) -> np.ndarray:
-    total, low, high, scale, p_max, direct = (
+    total, low, high, scale, p_max = (
         found[name].to_numpy(dtype=float)
-        for name in ("total", "total_low", "total_high", "scale", "p_max", "direct")
+        for name in ("total", "total_low", "total_high", "scale", "p_max")
     )
     band = thresholds.negligible * scale
-    large = np.abs(direct) > band
     # A missing p does not veto.
     sure = ~(p_max >= thresholds.alpha) | (asked_for(found) < thresholds.alpha)
     nothing = equivalence_p(total, low, high, band) < thresholds.alpha
-    # Only the direct effect's own interval tells; where it opposes the rest, self_repair is given.
-    repaired = found["self_repair"].notna().to_numpy()
-    written = repaired.copy()
-    if {"direct_low", "direct_high"} <= set(found):
-        sides = found[["direct_low", "direct_high"]].to_numpy(dtype=float)
-        written |= (sides[:, 0] > 0) | (sides[:, 1] < 0)
+    hidden = _undone(found, band)
     cases = [
-        nothing & written & large,
+        nothing & hidden,
         nothing,
         sure & (low > 0),
         sure & (high < 0),
-        repaired & large,
+        hidden,
     ]
     names = ["hidden", "nothing", "helps", "harms", "hidden"]
     return np.select(cases, names, default="unclear")
+
+
+def _undone(found: pd.DataFrame, band: np.ndarray) -> np.ndarray:
+    """Where later layers hide what the head writes: it is no trifle, would be seen, and is undone.
+
+    The nearer end of the direct effect's interval must lie beyond the band of negligible effects,
+    beyond the total effect's interval, and beyond half its width: an effect of that size would not
+    have held zero. A direct effect without an interval of its own is taken as it is.
+    """
+    direct, low, high = (
+        found[name].to_numpy(dtype=float) for name in ("direct", "total_low", "total_high")
+    )
+    near = np.abs(direct)
+    if {"direct_low", "direct_high"} <= set(found):
+        sides = found[["direct_low", "direct_high"]].astype(float).abs().min(axis=1)
+        near = np.fmin(near, sides.to_numpy())
+    left = np.where(direct > 0, high, -low)
+    # Given only where the rest opposes the direct effect, whose interval excludes zero.
+    opposed = found["self_repair"].notna().to_numpy()
+    return opposed & (near > np.maximum.reduce([band, left, (high - low) / 2]))
 
 
 def _why(found: pd.DataFrame, tasks: Mapping[str, str], run: set[str]) -> Sequence[str | None]:

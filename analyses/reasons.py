@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from rolecall.analyses.number_text import number, share, times
 from rolecall.analyses.tiers import PATTERN, SAYS, Thresholds
 
 # What a role looks at, as a sentence says it; a role from elsewhere looks at "its target".
@@ -45,9 +46,9 @@ def reason(row: Mapping[str, Any], thresholds: Thresholds, no_task: str = "") ->
     if not row["selective"]:
         parts.append(SAYS["selective"])
     if not row["consistent"]:
-        parts.append(f"its weights do not copy (rank {row['weight']:.2f}, even is 0.50)")
+        parts.append(f"its weights do not copy (rank {number(row['weight'])}, even is 0.50)")
     if row["stability"] == row["stability"]:
-        parts.append(f"the label stays in {row['stability']:.2f} of resamples")
+        parts.append(f"the label stays in {number(row['stability'])} of resamples")
     return "; ".join(parts)
 
 
@@ -59,7 +60,8 @@ def lacking(row: Mapping[str, Any], thresholds: Thresholds) -> str:
             value = row.get(rule.column)
             if value is None or value != value:
                 return f"{rule.name} is not known"
-            return SAYS[rule.name].format(value=value, bound=_bound(rule.bound, row, thresholds))
+            bound = number(_bound(rule.bound, row, thresholds), digits=rule.digits)
+            return SAYS[rule.name].format(value=number(value, digits=rule.digits), bound=bound)
     return "nothing"
 
 
@@ -73,21 +75,21 @@ def _pattern(row: Mapping[str, Any]) -> str:
     target = TARGETS.get(row["role"], "its target")
     times = round(row["consistency"] * row["n_templates"])
     if row["score_kind"] == "hit":
-        seen = f"attends to {target} {row['score']:.2f} of the time"
+        seen = f"attends to {target} {number(row['score'])} of the time"
     else:
-        seen = f"puts {row['score']:.2f} of its attention on {target}"
-    simpler = f"{row['baseline']:.2f} {account_words(row['baseline_name'])}"
+        seen = f"puts {number(row['score'])} of its attention on {target}"
+    simpler = f"{number(row['baseline'])} {account_words(row['baseline_name'])}"
     return f"{seen}, {simpler}, ahead on {times} of {int(row['n_templates'])} templates"
 
 
 def account_words(name: str | None) -> str:
     """How a baseline is said in a sentence."""
     parts = [part for part in (name or "even").split(" / ") if part]
-    said = [
-        f"at the modal offset ({p.split()[1]})" if p.startswith("offset") else ACCOUNTS.get(p, p)
-        for p in parts
-    ]
-    return " or ".join(said)
+    return " or ".join(_offset(p) if p.startswith("offset ") else ACCOUNTS.get(p, p) for p in parts)
+
+
+def _offset(name: str) -> str:
+    return f"at the modal offset ({number(float(name.split()[1]), digits=0)})"
 
 
 def _effect(row: Mapping[str, Any], no_task: str) -> str:
@@ -95,16 +97,17 @@ def _effect(row: Mapping[str, Any], no_task: str) -> str:
         why = f"no task: {no_task}" if no_task else row["why"]
         return f"effect not decided: {why}"
     unit = METRICS.get(row["metric"], row["metric"])
-    interval = f"{row['total']:.2f} [{row['total_low']:.2f}, {row['total_high']:.2f}]"
+    low, high = number(row["total_low"]), number(row["total_high"])
+    interval = f"{number(row['total'])} [{low}, {high}]"
     on = f"of {row['task']} {unit}"
     how = f"({row['ablation']} ablation, {int(row['n_items'])} items)"
     said = {
-        "helps": f"removing it costs {row['total']:.2f} {on}{_against(row)} {how}",
-        "harms": f"removing it gains {-row['total']:.2f} {on}: it works against the task {how}",
+        "helps": f"removing it costs {number(row['total'])} {on}{_against(row)} {how}",
+        "harms": f"removing it gains {number(-row['total'])} {on}: it works against the task {how}",
         "nothing": f"removing it changes {interval} {on}, shown to be negligible {how}",
         "unclear": f"its effect is not decided by {int(row['n_items'])} items: {interval} {on}",
-        "hidden": f"it writes {row['direct']:.2f} {on} directly, which later layers make up for: "
-        f"{interval} in all {how}",
+        "hidden": f"it writes {number(row['direct'])} {on} directly, and later layers make up for "
+        f"{share(row['self_repair'])} of that: {interval} in all, surely less than it writes {how}",
     }
     return said[row["effect"]]
 
@@ -114,7 +117,7 @@ def _elsewhere(row: Mapping[str, Any]) -> list[str]:
     task, most = row["most_task"], row["most"]
     if most is None or most != most or task == row["task"]:
         return []
-    return [f"it matters most to {task}, which loses {most:.2f} without it"]
+    return [f"it matters most to {task}, which loses {number(most)} without it"]
 
 
 def _against(row: Mapping[str, Any]) -> str:
@@ -125,5 +128,6 @@ def _against(row: Mapping[str, Any]) -> str:
         return ", nothing on other tasks or unrelated text"
     damage = row["generic_damage"]
     worst = damage == damage and not row["others"] > damage
-    times = f"{ratio:.1f}" if ratio < 100 else "over 100"
-    return f", {times} × its {'damage to unrelated text' if worst else 'effect on other tasks'}"
+    return (
+        f", {times(ratio)} its {'damage to unrelated text' if worst else 'effect on other tasks'}"
+    )

@@ -78,6 +78,7 @@ class Rule:
         bound: A field of `Thresholds`, `needed` (by role), or a number.
         levels: The levels of the hierarchy it holds for.
         if_unknown: Whether a head passes where the number is missing.
+        digits: Decimals with which number and bound are said.
     """
 
     name: str
@@ -86,27 +87,28 @@ class Rule:
     bound: str | float
     levels: tuple[int, ...] = (SINK, OFFSET, KIND, CONTENT)
     if_unknown: bool = False
+    digits: int = 2
 
 
 SAYS = {
-    "templates": "seen on {value:.0f} templates, needs {bound:.0f}",
-    "score": "score at least {value:.2f}, needs {bound:.2f}",
-    "chance": "p = {value:.3f} over all heads and roles, needs {bound:.3f}",
-    "margin": "margin at least {value:.2f}, needs {bound:.2f}",
-    "consistency": "ahead on {value:.2f} of the templates, needs {bound:.2f}",
-    "elsewhere": "{value:.2f} where the simpler account points elsewhere, needs {bound:.2f}",
-    "awake": "dormant: rests {value:.2f} of its attention on these links",
-    "rest": "rests only {value:.2f} on some role's links",
-    "survives": "only {value:.2f} where its simpler role points elsewhere, needs {bound:.2f}",
-    "stable": "the label stays in {value:.2f} of resamples, needs {bound:.2f}",
+    "templates": "seen on {value} templates, needs {bound}",
+    "score": "score at least {value}, needs {bound}",
+    "chance": "p = {value} over all heads and roles, needs {bound}",
+    "margin": "margin at least {value}, needs {bound}",
+    "consistency": "ahead on {value} of the templates, needs {bound}",
+    "elsewhere": "{value} where the simpler account points elsewhere, needs {bound}",
+    "awake": "dormant: rests {value} of its attention on these links",
+    "rest": "rests only {value} on some role's links",
+    "survives": "only {value} where its simpler role points elsewhere, needs {bound}",
+    "stable": "the label stays in {value} of resamples, needs {bound}",
     "selective": "not shown to prefer its target to the rivals",
 }
 """What is said of a head that fails a rule."""
 
 PATTERN = (
-    Rule("templates", "n_templates", ">=", "min_templates"),
+    Rule("templates", "n_templates", ">=", "min_templates", digits=0),
     Rule("score", "ci_low", ">", "needed"),
-    Rule("chance", "p_max", "<", "alpha"),
+    Rule("chance", "p_max", "<", "alpha", digits=3),
     Rule("margin", "margin_low", ">=", "min_margin"),
     Rule("consistency", "consistency", ">=", "min_consistency"),
     Rule("elsewhere", "off_baseline", ">", "needed", (KIND, CONTENT)),
@@ -119,7 +121,10 @@ SELECTIVE = Rule("selective", "specificity_low", ">", 0.0)
 
 
 Effect = Literal["helps", "harms", "nothing", "hidden", "unclear", "unknown"]
-"""What removing the head does to the role's own task; `hidden` is undone by later layers."""
+"""What removing the head does to the role's own task.
+
+`hidden`: the head writes a detectable effect that later layers surely undo in part (`own_task`).
+"""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rolecall.reports.number_text import interval, number, share
+from rolecall.analyses.number_text import interval, number, share
 
 if TYPE_CHECKING:
     from rolecall.reports.dossier import Dossier

@@ -9,13 +9,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from rolecall.analyses.number_text import interval, number, share
 from rolecall.analyses.tables import plain
 from rolecall.reports.attention_view import Seen, attention_arcs, marked_words
 from rolecall.reports.dropped import dropped_items
 from rolecall.reports.grid_svg import Grid, shaded
 from rolecall.reports.manifest_lines import manifest_lines
 from rolecall.reports.matters import RoleStory, headline, role_stories
-from rolecall.reports.number_text import interval, number, share
 from rolecall.reports.page_data import page_data
 from rolecall.reports.palette import (
     TIER_STRENGTH,

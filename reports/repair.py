@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from rolecall.analyses.number_text import share
 from rolecall.reports.depth import say_nothing
 from rolecall.reports.effect_figures import UNITS, title_of
-from rolecall.reports.number_text import share
 from rolecall.reports.own_task import preferred_kind
 from rolecall.reports.run import Run, head_name, records, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style

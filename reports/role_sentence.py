@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rolecall.reports.number_text import interval, number
+from rolecall.analyses.number_text import interval, number
 
 Named = dict[str, Any]
 """What is known of a head for a role, with its `name`."""

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from rolecall.analyses.number_text import share
 from rolecall.analyses.verdict import Verdicts
 from rolecall.reports.compare_command import compare
 from rolecall.reports.head_command import head
-from rolecall.reports.number_text import share
 from rolecall.reports.paths_command import paths
 from rolecall.reports.top_effects import print_top_effects
 from rolecall.reports.top_heads import print_top_heads

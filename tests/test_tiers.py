@@ -1,5 +1,7 @@
 """Each line of the tables of rules: what is asked, at which bound, and which tier comes of it."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,7 +51,7 @@ def test_pattern_with_a_specific_effect_is_tier_a():
     found, why = tier(scores(), effects())
     assert found == "A"
     assert "puts 0.80 of its attention on what followed the earlier copy" in why
-    assert "0.20 at the modal offset (-3)" in why
+    assert "0.20 at the modal offset (−3)" in why
     assert "8 of 8 templates" in why
     assert "costs 1.80 of second_copy loss" in why
     assert "36.0 × its effect on other tasks" in why  # 1.8 nats against 0.1 / 2.0
@@ -67,7 +69,7 @@ def test_pattern_with_a_specific_effect_is_tier_a():
         (
             effects(total=0.02, total_low=-0.3, total_high=0.3, p_max=0.8, self_repair=0.9),
             "C",
-            "later layers make up for",
+            "it writes 1.50 of second_copy loss (nats) directly, and later layers make up for 90 %",
         ),
         (effects(total=-0.6, total_low=-0.8, total_high=-0.4), "E", "works against the task"),
         (effects(p_value=0.06, p_max=0.2), "C", "not decided"),
@@ -80,6 +82,47 @@ def test_the_effect_decides_between_the_tiers_of_a_pattern(shown, expected, says
     found, why = tier(scores(), shown)
     assert found == expected
     assert says in why
+
+
+@pytest.mark.parametrize(
+    ("direct", "total", "says"),
+    [
+        ((0.60, 0.50, 0.70), (0.02, -0.30, 0.30), "later layers make up for 97 %"),
+        ((0.60, 0.50, 0.70), (0.01, 0.00, 0.02), "later layers make up for 98 %"),
+        ((-0.60, -0.70, -0.50), (0.02, -0.30, 0.30), "later layers make up for"),
+        # Next to nothing is made up for: the items are too few.
+        ((0.60, 0.50, 0.70), (0.5994, -0.20, 1.40), "not decided by 50 items"),
+        # So wide an interval would have hidden the direct effect too.
+        ((0.60, 0.50, 0.70), (-0.40, -1.20, 0.40), "not decided by 50 items"),
+        ((0.60, 0.01, 1.20), (0.02, -0.30, 0.30), "not decided by 50 items"),
+        # What it writes is not surely more than negligible.
+        ((0.06, 0.04, 0.08), (0.01, 0.00, 0.02), "shown to be negligible"),
+    ],
+)
+def test_an_effect_is_hidden_only_where_it_would_be_seen_without_the_repair(direct, total, says):
+    shown = effects(
+        **dict(zip(("direct", "direct_low", "direct_high"), direct, strict=True)),
+        **dict(zip(("total", "total_low", "total_high"), total, strict=True)),
+        p_value=0.4,
+        p_max=0.8,
+        self_repair=1 - total[0] / direct[0],
+    )
+    found, why = tier(scores(), shown)
+    assert found == "C"
+    assert says in why
+
+
+def test_numbers_in_reasons_have_one_sign_and_no_negative_zero():
+    negative = effects(total=-0.001, total_low=-0.2, total_high=0.26, p_max=0.8, p_value=0.8)
+    said = [
+        tier(scores(), negative)[1],
+        tier(scores(margin_low=-0.05), effects())[1],
+        tier(scores(), effects(total=-0.6, total_low=-0.8, total_high=-0.4))[1],
+    ]
+    assert "0.00 [−0.20, 0.26]" in said[0]
+    assert "margin at least −0.05, needs 0.10" in said[1]
+    for why in said:
+        assert not re.search(r"(?<!\w)-\d|−0\.0+(?!\d)", why)
 
 
 def test_an_effect_that_a_pattern_asked_for_is_one_question_and_not_a_search():

@@ -1,6 +1,8 @@
-"""Numbers as a reader sees them."""
+"""Numbers as a reader sees them, in every sentence, page and table: one sign, no negative zero."""
 
 from __future__ import annotations
+
+import math
 
 
 def number(value: float | None, *, signed: bool = False, digits: int = 2) -> str:
@@ -36,4 +38,26 @@ def share(value: float | None) -> str:
     """
     if value is None or value != value:
         return "–"
-    return "> 100 %" if value > 1 else f"{100 * value:.0f} %"
+    return "> 100 %" if value > 1 else f"{number(100 * value, digits=0)} %"
+
+
+def times(value: float | None) -> str:
+    """A ratio; past a hundred its size means nothing, and infinite where there is nothing else.
+
+    >>> times(1.44), times(130.0), times(float("inf")), times(None)
+    ('1.4 ×', '> 100 ×', '> 100 ×', '–')
+    """
+    if value is None or value != value:
+        return "–"
+    return "> 100 ×" if value > 100 else f"{number(value, digits=1)} ×"
+
+
+def p_text(value: float | None) -> str:
+    """A p-value; below a thousandth it says so.
+
+    >>> p_text(0.0382), p_text(0.0002), p_text(None)
+    ('0.038', '< 0.001', '–')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    return "< 0.001" if value < 0.001 else number(value, digits=3)
