@@ -1,17 +1,12 @@
-"""Heads by name: `L5H1` is head 1 of layer 5, both counted from 0."""
+"""The heads of a model: one by name, several together, all of them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rolecall.analyses.head_names import Head, head_name, named_head, named_sets
 from rolecall.analyses.models import Model
-
-Head = tuple[int, int]
-"""Layer and query head, both from 0."""
-
-_NAME = re.compile(r"L(\d+)H(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,21 +41,13 @@ class Unit:
         return tuple(head for at, head in self.heads if at == layer)
 
 
-def head_name(head: Head) -> str:
-    """`L5H1` for (5, 1)."""
-    return f"L{head[0]}H{head[1]}"
-
-
 def parse_head(text: str, model: Model) -> Head:
     """The layer and head that a name like `L5H1` means in this model.
 
     Raises:
         ValueError: It is no such name, or the model has no such layer or head.
     """
-    match = _NAME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"a head is named like L5H1, not {text!r}")
-    return require_head((int(match[1]), int(match[2])), model)
+    return require_head(named_head(text), model)
 
 
 def require_head(head: Head, model: Model) -> Head:
@@ -91,10 +78,10 @@ def parse_units(texts: Iterable[str], model: Model) -> tuple[Unit, ...]:
     Raises:
         ValueError: A name is wrong, or the model has no such head.
     """
-    names = [part for text in texts for part in text.split(",") if part.strip()]
-    if not names:
-        raise ValueError("no head is named; heads are named like L5H1")
-    units = [Unit(tuple(sorted({parse_head(h, model) for h in n.split("+")}))) for n in names]
+    units = [
+        Unit(tuple(sorted({require_head(head, model) for head in heads})))
+        for heads in named_sets(texts)
+    ]
     return tuple(dict.fromkeys(units))
 
 

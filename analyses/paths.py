@@ -29,7 +29,8 @@ from rolecall.analyses.direct import after_attention
 from rolecall.analyses.downstream import Engine, Step, open_engine
 from rolecall.analyses.effects import interval_and_p
 from rolecall.analyses.entrances import ENTRIES, Entry, entrance
-from rolecall.analyses.heads import Head, head_name, parse_head, parse_units
+from rolecall.analyses.head_names import Head, head_name, require_before
+from rolecall.analyses.heads import parse_head, parse_units
 from rolecall.analyses.hooks import evaluating
 from rolecall.analyses.item_batches import Batch, Reads, batches, require_items
 from rolecall.analyses.metrics import score, worsening
@@ -109,9 +110,7 @@ def paths(
 def _senders(model: Model, receiver: Head, names: Sequence[str]) -> list[Head]:
     if names:
         chosen = sorted({head for unit in parse_units(names, model) for head in unit.heads})
-        late = [head for head in chosen if head[0] >= receiver[0]]
-        if late:
-            raise ValueError(f"{head_name(late[0])} is not before {head_name(receiver)}")
+        require_before(receiver, chosen)
         return chosen
     before = [layer for layer in model.pattern_layers if layer < receiver[0]]
     if not before:

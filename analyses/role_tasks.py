@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Iterable
 
 from rolecall.analyses.models import Model
 from rolecall.probes.base import Probe, Task
 from rolecall.probes.registry import BUILT_IN, PluginWarning, known
+from rolecall.probes.task_names import require_task, unknown_task
 
 DEFAULT_N = 48
 
@@ -43,11 +43,9 @@ def _find(name: str, by_role: dict[str, Task], by_name: dict[str, Task]) -> Task
         return by_role[name]
     for probe in known():
         if probe.name == name:
-            raise ValueError(f"role {name!r} has no task: {probe.no_task or 'it failed'}")
-    names = sorted({*by_name, *by_role})
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"no role or task is named {name!r}.{hint} Known: {', '.join(names)}")
+            require_task(probe)
+            raise ValueError(f"the task of role {name!r} failed; see the warning")
+    raise unknown_task(name, {*by_name, *by_role})
 
 
 def _make(probe: Probe, model: Model, *, n: int, seed: int) -> Task | None:

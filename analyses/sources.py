@@ -1,10 +1,8 @@
-"""Opening a model by name: a hub id, a folder in Hugging Face form, or a GGUF file."""
+"""Opening a model: its config, its tokenizer and its weights, as transformers reads them."""
 
 from __future__ import annotations
 
-import importlib.resources
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from textwrap import shorten
 from typing import Any
 
 import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     AutoConfig,
@@ -23,10 +22,8 @@ from transformers import (
 )
 from transformers.utils.hub import cached_file
 
+from rolecall.analyses.places import NAMED_BY, Place, find_place
 from rolecall.analyses.quiet import quiet
-
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_NAMED_BY = "name a folder in Hugging Face form, a .gguf file or a hub id like org/name"
 
 
 @dataclass(frozen=True)
@@ -48,22 +45,6 @@ class Opened:
     has_lm_head: bool
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where transformers finds a model: a folder or hub id, and which GGUF file in it, if any."""
-
-    root: str
-    name: str
-    gguf: str | None = None
-    revision: str | None = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Keyword arguments that every `from_pretrained` takes."""
-        given = {"gguf_file": self.gguf, "revision": self.revision}
-        return {key: value for key, value in given.items() if value is not None}
-
-
 def open_source(
     source: str | os.PathLike[str] | None,
     *,
@@ -77,10 +58,7 @@ def open_source(
         ValueError: In one line: no such model, a folder without config, weights or tokenizer,
             an unknown format, damaged files, or an architecture without attention to read.
     """
-    place = find(source, revision=revision)
-    if revision is not None and place.revision is None:
-        shown = "the embedded model" if source is None else source
-        raise ValueError(f"revision={revision!r} is for models on the hub, and {shown} is not one")
+    place = find_place(source, revision=revision)
     with quiet():
         with readable(place, "config"):
             config = AutoConfig.from_pretrained(place.root, **place.arguments)
@@ -100,28 +78,6 @@ def open_source(
         revision=_commit(place),
         has_lm_head=has_lm_head,
     )
-
-
-def find(source: str | os.PathLike[str] | None, *, revision: str | None = None) -> Place:
-    """Where the model is.
-
-    Raises:
-        ValueError: Nothing is there, or it is of a kind that cannot be read.
-    """
-    if source is None:
-        return _embedded()
-    text = os.fspath(source)
-    path = Path(text).expanduser()
-    if path.is_dir():
-        _require_folder(path)
-        return Place(root=str(path), name=path.resolve().name)
-    if path.is_file():
-        if path.suffix != ".gguf":
-            raise ValueError(f"{text} is a file of unknown format; {_NAMED_BY}")
-        return Place(root=str(path.resolve().parent), name=path.stem, gguf=path.name)
-    if not _HUB_ID.fullmatch(text) or path.suffix == ".gguf":
-        raise ValueError(f"no model at {text!r}; {_NAMED_BY}")
-    return Place(root=text, name=text, revision=revision)
 
 
 def model_class(config: Any) -> Any:
@@ -159,22 +115,23 @@ def readable(place: Place, part: str) -> Iterator[None]:
             raise ValueError(
                 f"the {part} of {place.name} cannot be read: {_first_line(error)}"
             ) from error
-        raise ValueError(f"{_not_on_hub(place)} ({_first_line(error)})") from error
+        raise ValueError(f"{_not_on_hub(place, error)} ({_first_line(error)})") from error
 
 
 def _first_line(error: Exception) -> str:
     return shorten((str(error).strip() or type(error).__name__).splitlines()[0], 200)
 
 
-def _not_on_hub(place: Place) -> str:
+def _not_on_hub(place: Place, error: Exception) -> str:
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
-    at = f" at revision {place.revision!r}" if place.revision else ""
-    where = (
-        "in the local cache, and HF_HUB_OFFLINE=1 forbids asking the hub"
-        if offline
-        else "on the hub, or the hub cannot be reached"
-    )
-    return f"no folder {place.root!r} here and no such model{at} {where}; {_NAMED_BY}"
+    named = f"the model {place.root!r}" + f" at revision {place.revision!r}" * bool(place.revision)
+    if not isinstance(error.__cause__, LocalEntryNotFoundError):
+        what = f"{named} cannot be read from the hub"
+    elif offline:
+        what = f"{named} is not in the local cache, and HF_HUB_OFFLINE=1 forbids asking the hub"
+    else:
+        what = f"{named} is not in the local cache, and the hub cannot be reached"
+    return f"{what}, and there is no such folder here; {NAMED_BY}"
 
 
 def _commit(place: Place) -> str | None:
@@ -183,22 +140,6 @@ def _commit(place: Place) -> str | None:
         return None
     file = cached_file(place.root, "config.json", revision=place.revision)
     return Path(file).parent.name if file else None
-
-
-def _embedded() -> Place:
-    folder = Path(str(importlib.resources.files("rolecall.data"))) / "model"
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"this build of rolecall carries no model; {_NAMED_BY}")
-    return Place(root=str(folder), name="embedded")
-
-
-def _require_folder(path: Path) -> None:
-    if not (path / "config.json").is_file():
-        raise ValueError(f"the folder {path} has no config.json; {_NAMED_BY}")
-    if not any([*path.glob("*.safetensors"), *path.glob("pytorch_model*.bin")]):
-        raise ValueError(f"the folder {path} has no weights (*.safetensors)")
-    if not any(path.glob("tokenizer*")) and not (path / "vocab.txt").is_file():
-        raise ValueError(f"the folder {path} has no tokenizer (tokenizer.json)")
 
 
 def _require_complete(module: Any, missing: Any, name: str) -> bool:

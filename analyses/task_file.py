@@ -1,27 +1,17 @@
-"""Tasks that people bring: one JSON object a line (design §7).
-
-    {"prompt": "The keys to the cabinet", "answer": " are", "foil": " is", "twin": "...",
-     "template": "..."}
-
-`twin` and `template` may be left out. A line that cannot be used is named and left out; the rest
-goes on.
-"""
+"""Tasks that people bring, for one model: the lines of a file as items that it can be asked."""
 
 from __future__ import annotations
 
-import json
-from codecs import BOM_UTF8
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rolecall.analyses.models import Model
+from rolecall.analyses.task_lines import read_lines
 from rolecall.probes.aligner import Aligner
 from rolecall.probes.base import Item, Task
 from rolecall.probes.choice import asked, inner
-
-REQUIRED = ("prompt", "answer", "foil")
-KNOWN = (*REQUIRED, "twin", "template")
 
 
 @dataclass(frozen=True)
@@ -45,41 +35,14 @@ def read_tasks(path: Path, model: Model) -> TaskFile:
     """
     if model.tokenizer is None:
         raise ValueError(f"{path} holds text, and {model.name} has no tokenizer")
-    items: list[Item] = []
-    problems: list[str] = []
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            items.append(_item(_text(line), model, default=f"line {number}"))
-        except ValueError as error:
-            problems.append(f"{path}:{number}: {error}")
-    if not items:
-        why = "; ".join(problems[:3]) + f" … ({len(problems)} lines)" * (len(problems) > 3)
-        raise ValueError(why or f"{path} is empty; it must hold one JSON object a line")
+    items, problems = read_lines(
+        path, lambda said, number: _item(said, model, default=f"line {number}")
+    )
     dropped = {"line cannot be used": len(problems)} if problems else {}
-    return TaskFile(Task(path.stem, "logit_difference", tuple(items), dropped), tuple(problems))
+    return TaskFile(Task(path.stem, "logit_difference", items, dropped), problems)
 
 
-def _lines(path: Path) -> list[bytes]:
-    try:
-        return path.read_bytes().removeprefix(BOM_UTF8).split(b"\n")
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {path}") from None
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error.strerror})") from None
-
-
-def _text(line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        wrong = line[error.start]
-        raise ValueError(f"no UTF-8 text: byte {wrong:#04x} at column {error.start + 1}") from None
-
-
-def _item(line: str, model: Model, *, default: str) -> Item:
-    said = _parse(line)
+def _item(said: Mapping[str, Any], model: Model, *, default: str) -> Item:
     aligner = model.aligner
     prompt = said["prompt"]
     token_ids = _asked(aligner, prompt)
@@ -103,27 +66,6 @@ def _item(line: str, model: Model, *, default: str) -> Item:
         foil=foil,
         twin_token_ids=twin,
     )
-
-
-def _parse(line: str) -> dict[str, Any]:
-    try:
-        said = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
-    if not isinstance(said, dict):
-        raise ValueError(f"an object is needed, not a {type(said).__name__}")
-    unknown = sorted(set(said) - set(KNOWN))
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}; keys are {', '.join(KNOWN)}")
-    for key in REQUIRED:
-        if not said.get(key):
-            raise ValueError(f"{key!r} is missing; {', '.join(REQUIRED)} are needed")
-    for key, value in said.items():
-        if value is not None and not isinstance(value, str):
-            raise ValueError(f"{key!r} must be text, not {value!r}")
-        if any("\ud800" <= letter <= "\udfff" for letter in value or ""):
-            raise ValueError(f"{key!r} holds half of a surrogate pair, which is no letter")
-    return said
 
 
 def _asked(aligner: Aligner, prompt: str) -> tuple[int, ...]:
