@@ -7,7 +7,6 @@ predictions. The effects table is worked out from these files.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from rolecall.analyses.lean import lean
 from rolecall.analyses.manifest import Manifest, check_folder, digest
 from rolecall.analyses.models import Model
 from rolecall.analyses.replacements import Kind, halves, require_kind, value_bias
+from rolecall.analyses.run_folder import folder_for
 from rolecall.analyses.sweep import Order, sweep
 from rolecall.analyses.tables import write_table
 from rolecall.probes.base import Task
@@ -136,8 +136,9 @@ def ablate(
         tasks: What the model should do; see `rolecall.probes.base.Task`.
         kinds: zero, zero_folded (zero, but `b_V` stays), mean, resample (the twin's value).
         settings: Which heads, how many passages of text, and so on.
-        out: The run folder; a fresh temporary one if None. Finished (task, kind, layer) blocks
-            that are there already, for this model, data and settings, are not run again.
+        out: The run folder; if None, one that is gone when Python ends. Finished (task, kind,
+            layer) blocks that are there already, for this model, data and settings, are not run
+            again.
         progress: Told how far the work is.
 
     Raises:
@@ -150,7 +151,7 @@ def ablate(
     _require_tasks(asked, wanted, model)
     units = settings.units(model)
     require(model)
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rolecall-"))
+    folder = folder_for(out)
     check_folder(folder, model)
     manifest = Manifest.of(model, ablation=_described(model, wanted, settings))
     todo = _with_damage(asked, model, settings)

@@ -6,7 +6,6 @@ numbers a link as it appears, and written out. The scores table is then worked o
 
 from __future__ import annotations
 
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from rolecall.analyses.evidence import Block, EvidenceWriter, Head, LinkRow, ope
 from rolecall.analyses.hooks import read_patterns
 from rolecall.analyses.manifest import Manifest, check_folder, digest
 from rolecall.analyses.models import Model
+from rolecall.analyses.run_folder import folder_for
 from rolecall.analyses.score_table import RoleScores, Settings, join, score_role
 from rolecall.analyses.tables import write_table
 from rolecall.probes.accounts import standing
@@ -88,8 +88,8 @@ def scan(
         roles: Names of roles, none for all.
         n: Examples a role, about.
         seed: Of the examples and of the resampling; the same seed gives the same bytes.
-        out: The run folder; a fresh temporary one if None. Roles whose evidence is there already,
-            for this model, data and seed, are not run again.
+        out: The run folder; if None, one that is gone when Python ends. Roles whose evidence is
+            there already, for this model, data and seed, are not run again.
         progress: Told how far the work is.
 
     Raises:
@@ -100,7 +100,7 @@ def scan(
         raise ValueError(f"a scan needs at least one example a role; got n={n}")
     started = time.perf_counter()
     require(model)
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rolecall-"))
+    folder = folder_for(out)
     check_folder(folder, model)
     manifest = Manifest.of(model, n=n, seed=seed)
     manifest.timed("check", started)

@@ -6,7 +6,6 @@ keys and values the earlier head that it reads most. composition.parquet has eve
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from rolecall.analyses.copying import diagonal_rank, eigen_positivity
 from rolecall.analyses.manifest import Manifest, check_folder
 from rolecall.analyses.models import Model
 from rolecall.analyses.positional_qk import previous_token_share
+from rolecall.analyses.run_folder import folder_for
 from rolecall.analyses.tables import write_table
 
 Progress = Callable[[str, int, int], None]
@@ -55,14 +55,14 @@ def weights(
     Args:
         model: From `load_model`; biases are left out and norms count without their scale.
         seed: Of the random matrices that composition is held against.
-        out: The run folder; a fresh temporary one if None.
+        out: The run folder; if None, one that is gone when Python ends.
         progress: Told how far the work is.
 
     Raises:
         ValueError: The folder holds a run of another model.
     """
     started = time.perf_counter()
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rolecall-"))
+    folder = folder_for(out)
     manifest = Manifest.of(model, weights_seed=seed)
     check_folder(folder, model)
     baseline = random_composition(model.d_model, model.d_head, seed=seed)
