@@ -17,6 +17,9 @@ from rolecall.probes.base import Crafted, Probe, Task
 
 PACKAGES = ("rolecall", "torch", "transformers", "transformer-lens", "numpy", "pandas", "pyarrow")
 
+UNHELD = ("name", "device")
+"""What may be said otherwise of one and the same model."""
+
 
 def digest(value: Any) -> str:
     """A short hash of a value made of dataclasses, lists, strings and numbers."""
@@ -122,13 +125,24 @@ def _earlier(folder: Path, model: dict[str, Any]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     before = read_json(path)
-    if model_digest(before.get("model", {})) != model_digest(model):
-        held = before.get("model", {}).get("name")
+    held = before.get("model", {})
+    if model_digest(held) != model_digest(model):
         raise ValueError(
-            f"{folder} holds a run of {held!r}, or of other weights, dtype or BOS policy than "
-            f"{model.get('name')!r} now; choose another --out"
+            f"{folder} holds a run of {held.get('name')!r}, and {model.get('name')!r} differs from "
+            f"it: {_differences(held, model)}; choose another --out"
         )
     return before
+
+
+def _differences(held: dict[str, Any], now: dict[str, Any]) -> str:
+    """Each thing that the manifest says of both models and not alike: then, and now."""
+    keys = sorted({*held, *now} - set(UNHELD))
+    said = [
+        f"{key.replace('_', ' ')} {held.get(key)} there, {now.get(key)} now"
+        for key in keys
+        if held.get(key) != now.get(key)
+    ]
+    return ", ".join(said)
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -147,7 +161,7 @@ def describe(model: Model) -> dict[str, Any]:
 
 def model_digest(model: dict[str, Any]) -> str:
     """A hash of everything the manifest says of a model, its name and device apart."""
-    return digest({key: value for key, value in model.items() if key not in ("name", "device")})
+    return digest({key: value for key, value in model.items() if key not in UNHELD})
 
 
 def versions() -> dict[str, str]:

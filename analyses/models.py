@@ -65,6 +65,8 @@ def load_model(
     Raises:
         ValueError: In one line, what cannot be read and what could be given instead.
     """
+    if processing not in PROCESSING:
+        raise ValueError(f"processing is one of {', '.join(PROCESSING)}, not {processing!r}")
     if isinstance(source, TransformerBridge):
         own = tokenizer if tokenizer is not None else source.tokenizer
         opened = Opened(None, own, source.cfg.model_name or "bridge", None, _has_head(source))
@@ -72,8 +74,9 @@ def load_model(
     if isinstance(source, PreTrainedModel):
         opened = _in_memory(source, tokenizer)
     elif source is None or isinstance(source, str | os.PathLike):
-        opened = open_source(source, dtype=_dtype(dtype), revision=revision, tokenizer=tokenizer)
-        opened.module.to(_device(device))
+        place, kind = _device(device), _dtype(dtype)  # before the weights are read
+        opened = open_source(source, dtype=kind, revision=revision, tokenizer=tokenizer)
+        opened.module.to(place)
     else:
         raise ValueError(
             f"a model is a name, a Hugging Face model or a TransformerBridge, not "
@@ -97,8 +100,6 @@ def _in_memory(module: PreTrainedModel, tokenizer: Any) -> Opened:
 
 
 def _bridge(opened: Opened, processing: str) -> TransformerBridge:
-    if processing not in PROCESSING:
-        raise ValueError(f"processing is one of {', '.join(PROCESSING)}, not {processing!r}")
     # Processing writes into the weights, so it gets its own.
     shell = share(opened.module) if processing == "none" else copy.deepcopy(opened.module)
     shell.set_attn_implementation("eager")

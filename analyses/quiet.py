@@ -13,10 +13,11 @@ from transformers.utils import logging as hub_logging
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences transformers' bars, notes and warnings inside, and restores them afterwards."""
-    logger = logging.getLogger("transformers")
-    level, bars = logger.level, hub_logging.is_progress_bar_enabled()
-    logger.setLevel(logging.CRITICAL)
+    """Silences the bars, notes and warnings of transformers and the hub inside, and only there."""
+    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub")]
+    levels, bars = [log.level for log in loggers], hub_logging.is_progress_bar_enabled()
+    for log in loggers:
+        log.setLevel(logging.CRITICAL)
     hub_logging.disable_progress_bar()
     try:
         # The GGUF reader draws its bar whatever the setting, so standard error is held back too.
@@ -24,6 +25,7 @@ def quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for log, level in zip(loggers, levels, strict=True):
+            log.setLevel(level)
         if bars:
             hub_logging.enable_progress_bar()

@@ -7,6 +7,7 @@ import logging
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
@@ -20,10 +21,13 @@ from transformers.utils import logging as hub_logging
 import rolecall.analyses
 from rolecall.analyses.check import check
 from rolecall.analyses.forward import run_logits, run_plain
+from rolecall.analyses.manifest import check_folder, describe
 from rolecall.analyses.models import load_model
+from rolecall.analyses.tables import write_json
 from rolecall.analyses.vocabulary import ordinary_ids
 from tests import tiny_models
 
+ROOT = Path(__file__).resolve().parents[1]
 IDS = torch.arange(20, 40).unsqueeze(0)
 
 
@@ -367,12 +371,71 @@ def test_a_hub_id_that_is_not_there_is_one_line(hub):
     one_line(error)
 
 
+def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    waits = []
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", waits.append)
+    with pytest.raises(ValueError, match=r"the hub cannot be reached.* name a folder") as error:
+        load_model("acme/none")
+    one_line(error)
+    assert waits
+    assert capfd.readouterr() == ("", "")
+
+
 def test_without_a_name_it_is_the_model_that_is_carried(monkeypatch, folder, tmp_path):
-    monkeypatch.setattr("importlib.resources.files", lambda _package: tmp_path)
-    with pytest.raises(ValueError, match="carries no model"):
+    monkeypatch.setattr("rolecall.data.embedded.files", lambda _package: tmp_path)
+    with pytest.raises(ValueError, match=r"SHA256SUMS is missing; install rolecall again"):
         load_model()
-    shutil.copytree(folder, tmp_path / "model")
+    made = shutil.copytree(folder, tmp_path / "model")
+    sums = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in made.iterdir()]
+    (made / "SHA256SUMS").write_text("\n".join(sums))
     assert load_model().name == "embedded"
+    for path in made.glob("*.json"):
+        before = path.read_bytes()
+        path.write_bytes(before + b" ")
+        was, now = (sha256(content).hexdigest()[:12] for content in (before, before + b" "))
+        with pytest.raises(ValueError, match=f"{path.name} is damaged.*{now}.*says {was}") as error:
+            load_model()
+        one_line(error)
+        path.write_bytes(before)
+
+
+def test_a_run_of_another_model_is_refused_by_what_differs(tiny, tmp_path):
+    write_json(tmp_path / "manifest.json", {"model": describe(tiny("llama"))})
+    check_folder(tmp_path, tiny("llama"))
+    other = load_model(
+        tiny_models.build("llama", seed=1), tokenizer=tiny_models.tokenizer_for("llama"), bos=False
+    )
+    with pytest.raises(ValueError, match=r"weights hash \w+ there, \w+ now") as error:
+        check_folder(tmp_path, other)
+    assert "'policy': False" in str(error.value)
+    assert "n heads" not in str(error.value)
+
+
+def test_what_is_wrong_with_the_options_is_said_before_weights_are_read(folder, monkeypatch):
+    monkeypatch.setattr("rolecall.analyses.models.open_source", pytest.fail)
+    for wrong in ({"dtype": "int4"}, {"device": "abacus"}, {"processing": "fine"}):
+        with pytest.raises(ValueError, match=str(*wrong.values())):
+            load_model(folder, **wrong)
+
+
+def test_a_run_without_a_folder_of_its_own_is_gone_with_python():
+    code = (
+        "from rolecall.analyses import load_model, scan\n"
+        "from rolecall.analyses.weights import weights\n"
+        "from tests import tiny_models\n"
+        "model = load_model(tiny_models.build('llama'))\n"
+        "for found in (scan(model, ['previous_token'], n=4), weights(model)):\n"
+        "    assert (found.folder / 'manifest.json').is_file()\n"
+        "    print(found.folder)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    folders = [Path(line) for line in done.stdout.splitlines()]
+    assert len(folders) == 2
+    assert not any(folder.exists() for folder in folders)
 
 
 @pytest.mark.real
