@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rolecall.analyses.models import Model
+from rolecall.analyses.top_tokens import token_texts
 from rolecall.probes.base import Crafted, Example, Task
 from rolecall.probes.contract import craft
 from rolecall.probes.registry import find
+from rolecall.probes.task_names import require_task
 
 
 def crafted_examples(model: Model, role: str, *, n: int, seed: int) -> Crafted:
@@ -28,19 +31,26 @@ def task_of(model: Model, role: str, *, n: int, seed: int) -> Task:
         ValueError: The role is unknown, or has no task; the message says why.
     """
     (probe,) = find([role])
-    if probe.task is None:
-        raise ValueError(f"role {role!r} has no task: {probe.no_task}")
-    return probe.task(model.aligner, n=n, seed=seed)
+    return require_task(probe)(model.aligner, n=n, seed=seed)
 
 
-def example_lines(crafted: Crafted) -> list[str]:
-    """One JSON object an example, a twin right behind its original."""
-    return [json.dumps(_example(v)) for example in crafted.examples for v in example.versions]
+def example_lines(crafted: Crafted, model: Model | None = None) -> list[str]:
+    """One JSON object an example, its twin, if it has one, right behind it.
+
+    With a model each object has the text of its tokens beside their ids.
+    """
+    return [
+        json.dumps(_example(version, model, twin=number > 0), ensure_ascii=False)
+        for example in crafted.examples
+        for number, version in enumerate(example.versions)
+    ]
 
 
-def _example(example: Example) -> dict[str, Any]:
+def _example(example: Example, model: Model | None, *, twin: bool) -> dict[str, Any]:
     return {
         "token_ids": list(example.token_ids),
+        **_text("tokens", example.token_ids, model),
+        "twin": twin,
         "template": example.template,
         "words": [list(word) for word in example.words],
         "links": [
@@ -54,16 +64,32 @@ def _example(example: Example) -> dict[str, Any]:
     }
 
 
-def item_lines(task: Task) -> list[str]:
-    """One JSON object an item; a loss item has `positions` and no answer."""
+def item_lines(task: Task, model: Model | None = None) -> list[str]:
+    """One JSON object an item; a loss item has `positions` and no answer.
+
+    With a model each object has the text of its tokens beside their ids.
+    """
     lines = []
     for item in task.items:
-        line: dict[str, Any] = {"token_ids": list(item.token_ids), "template": item.template}
+        line: dict[str, Any] = {
+            "token_ids": list(item.token_ids),
+            **_text("tokens", item.token_ids, model),
+            "template": item.template,
+        }
         if item.positions:
             line["positions"] = list(item.positions)
         else:
             line |= {"position": item.position, "answer": item.answer, "foil": item.foil}
+            for name in ("answer", "foil"):
+                line |= _text(f"{name}_token", [line[name]], model)
         if item.twin_token_ids is not None:
             line["twin_token_ids"] = list(item.twin_token_ids)
-        lines.append(json.dumps(line))
+            line |= _text("twin_tokens", item.twin_token_ids, model)
+        lines.append(json.dumps(line, ensure_ascii=False))
     return lines
+
+
+def _text(name: str, ids: Sequence[int], model: Model | None) -> dict[str, list[str]]:
+    if model is None or model.tokenizer is None:
+        return {}
+    return {name: token_texts(model, ids)}

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
-
 from rolecall.analyses.precision import Report, noise_curve, planted_report
-
-RATES = ("recall", "recall_low", "precision", "precision_low")
 
 
 def write_planted(
@@ -22,8 +18,7 @@ def write_planted(
     """The report of `planted_report`, which is also written.
 
     planted.csv has a row a role, planted_tiers.csv one for each right tier and one for random
-    models, planted_wrong.csv one for each head and role with a wrong tier; planted.md has the first
-    two.
+    models, planted_wrong.csv one for each head and role with a wrong tier.
 
     Args:
         folder: Where to; made if it is not there.
@@ -49,31 +44,4 @@ def write_planted(
     for name, table in tables.items():
         path = folder / f"planted{name}.csv"
         table.to_csv(path, index=False, lineterminator="\n", float_format="%.4g")
-    text = markdown(report.roles) + "\n" + markdown(report.truths)
-    (folder / "planted.md").write_text(text, encoding="utf-8")
     return report
-
-
-def markdown(report: pd.DataFrame) -> str:
-    """The report as a Markdown table; a dash where there is nothing to count.
-
-    Example:
-        >>> print(markdown(pd.DataFrame({"role": ["induction"], "recall": [1.0]})), end="")
-        | role | recall |
-        |:---|---:|
-        | induction | 1.00 |
-    """
-    columns = list(report.columns)
-    lines = ["| " + " | ".join(columns) + " |", "|:---|" + "---:|" * (len(columns) - 1)]
-    for row in report.itertuples(index=False):
-        lines.append("| " + " | ".join(map(shown, row, columns)) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def shown(value: object, column: str) -> str:
-    """A cell: rates with two decimals, counts whole, nothing as a dash."""
-    if isinstance(value, str):
-        return value
-    if pd.isna(value):  # pyright: ignore[reportArgumentType, reportCallIssue]
-        return "–"
-    return f"{value:.2f}" if column in RATES else f"{value:.0f}"

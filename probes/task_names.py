@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from rolecall.probes.base import Probe
+from rolecall.probes.base import Probe, TaskFunction
 from rolecall.probes.registry import BUILT_IN, known
 
 
@@ -28,14 +28,15 @@ def require_task_name(name: str) -> None:
         raise unknown_task(name, names)
 
 
-def require_task(probe: Probe) -> None:
-    """Nothing, if the role has a task.
+def require_task(probe: Probe) -> TaskFunction:
+    """What makes the role's task.
 
     Raises:
         ValueError: It has none; the message says why.
     """
     if probe.task is None:
         raise ValueError(f"role {probe.name!r} has no task: {probe.no_task}")
+    return probe.task
 
 
 def unknown_task(name: str, names: Iterable[str]) -> ValueError:

@@ -8,6 +8,18 @@ from typing import Any
 import click
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.option_types import (
+    ABOVE_0,
+    COUNT,
+    ERROR_RATE,
+    HEADS,
+    MOST,
+    OUT_FOLDER,
+    SEED,
+    TASK,
+    TASK_FILE,
+    Whole,
+)
 from rolecall.reports.written import print_written
 
 RACED = (
@@ -19,12 +31,14 @@ KINDS = ("zero", "zero_folded", "mean", "resample")
 
 @click.command()
 @model_options
-@click.option("--task", "names", multiple=True, help="A role or a task; may be repeated. [all]")
+@click.option(
+    "--task", "names", type=TASK, multiple=True, help="A role or a task; may be repeated. [all]"
+)
 @click.option(
     "--tasks",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=TASK_FILE,
     help="A JSON-lines file of tasks of your own; may be repeated.",
 )
 @click.option(
@@ -34,31 +48,31 @@ KINDS = ("zero", "zero_folded", "mean", "resample")
     type=click.Choice(KINDS),
     help="What heads are replaced by; may be repeated. [zero, mean, resample]",
 )
-@click.option("--heads", multiple=True, help="L5H1,L6H0; L5H1+L6H0 is removed together. [all]")
-@click.option("--group", type=click.Choice(["kv"]), help="Remove whole KV groups instead.")
 @click.option(
-    "-n",
-    "n",
-    type=click.IntRange(min=1),
-    default=48,
-    show_default=True,
-    help="Items a task, about.",
+    "--heads", type=HEADS, multiple=True, help="L5H1,L6H0; L5H1+L6H0 is removed together. [all]"
 )
-@click.option("--seed", default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="The run folder.")
+@click.option("--group", type=click.Choice(["kv"]), help="Remove whole KV groups instead.")
+@click.option("-n", "n", type=COUNT, default=48, show_default=True, help="Items a task, about.")
+@click.option("--seed", type=SEED, default=0, show_default=True)
+@click.option("--out", type=OUT_FOLDER, help="The run folder.")
 @click.option(
     "--damage",
-    type=click.IntRange(min=0),
+    type=Whole(0, MOST),
     default=16,
     show_default=True,
     help="Passages for generic damage.",
 )
 @click.option("--race", is_flag=True, help="Stop working on a head once its effect is decided.")
 @click.option(
-    "--band", default=0.1, show_default=True, help="Effects within ± this are negligible (--race)."
+    "--band",
+    type=ABOVE_0,
+    default=0.1,
+    show_default=True,
+    help="Effects within ± this are negligible (--race).",
 )
 @click.option(
     "--alpha",
+    type=ERROR_RATE,
     default=0.05,
     show_default=True,
     help="Chance that any decision of the race is not that of the full sweep (--race).",
@@ -83,6 +97,7 @@ def ablate(
     same heads, and figures. With --race it writes race.parquet instead: which heads matter by more
     than --band under the first --kind, decided with as few items as that takes.
     """
+    folder = run_folder(out, options)
     from rich.console import Console
 
     from rolecall.analyses.ablate import DEFAULT_KINDS, Settings
@@ -91,7 +106,6 @@ def ablate(
     from rolecall.reports.screening_report import print_screening
     from rolecall.reports.top_effects import print_top_effects
 
-    folder = run_folder(out, options["model"])
     settings = Settings(
         heads=options["heads"],
         group=options["group"],

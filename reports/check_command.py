@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from rolecall.reports.model_options import model_options, open_model
+from rolecall.reports.model_options import model_options, open_model, require_model
+from rolecall.reports.option_types import COUNT, OUT_FOLDER, SEED
+from rolecall.reports.writable import require_folder
 from rolecall.reports.written import print_written
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PLANTED_COLUMNS = {
     "role": "role",
@@ -27,15 +27,29 @@ PLANTED_COLUMNS = {
 }
 """What the terminal shows of the table of precision; the files hold all of it."""
 
+OWN = ("models", "n_random", "curve", "seed", "out")
+"""The options of --planted."""
+
 
 @click.command()
 @model_options
 @click.option("--planted", is_flag=True, help="Instead: known truth on planted models.")
-@click.option("--models", default=30, show_default=True, help="With --planted: how many of them.")
-@click.option("--random", "n_random", default=20, show_default=True, help="And of random weights.")
+@click.option(
+    "--models", type=COUNT, default=30, show_default=True, help="With --planted: how many of them."
+)
+@click.option(
+    "--random",
+    "n_random",
+    type=COUNT,
+    default=20,
+    show_default=True,
+    help="And of random weights.",
+)
 @click.option("--curve", is_flag=True, help="With --planted: recall against noise too (slow).")
-@click.option("--seed", default=0, show_default=True, help="With --planted: of all models.")
-@click.option("--out", type=click.Path(path_type=Path), help="[rolecall-out/planted]")
+@click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="With --planted: of all models."
+)
+@click.option("--out", type=OUT_FOLDER, help="With --planted. [rolecall-out/planted]")
 @click.pass_context
 def check(ctx: click.Context, **options: Any) -> None:
     """Prove on MODEL that patterns, heads and ablations are what they are taken for.
@@ -46,11 +60,17 @@ def check(ctx: click.Context, **options: Any) -> None:
     impostors and models of random weights, and the table of precision, recall and right tiers is
     written. Exit code 1 if a tier is wrong, or more than 5 % of the random models have a label.
     """
-    own = {name: options.pop(name) for name in ("models", "n_random", "curve", "seed", "out")}
+    own = {name: options.pop(name) for name in OWN}
     if options.pop("planted"):
         if options["model"]:
             raise ValueError("--planted brings its own models; leave MODEL out")
         ctx.exit(0 if _planted(**own) else 1)
+    given = [name for name in OWN if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise ValueError(
+            f"--{given[0].removeprefix('n_')} is for --planted; a check writes nothing"
+        )
+    require_model(options["model"], options["revision"])
     ctx.exit(0 if _check(options) else 1)
 
 
@@ -79,34 +99,27 @@ def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | 
 
     from rolecall.analyses.planted_command import write_planted
     from rolecall.reports.precision_figure import recall_curve
+    from rolecall.reports.table_text import as_markdown, print_rows
 
     folder = out or Path("rolecall-out") / "planted"
+    require_folder(folder)
     console = Console()
     console.print(f"{models} planted and {n_random} random models; some minutes …", style="dim")
     report = write_planted(folder, n_planted=models, n_random=n_random, seed=seed, curve=curve)
+    text = f"{as_markdown(report.roles)}\n{as_markdown(report.truths)}"
+    (folder / "planted.md").write_text(text, encoding="utf-8")
     roles = report.roles
     pairs = zip(roles["tiers_right"], roles["tiers"], strict=True)
     roles = roles.assign(**{"tiers right": [f"{right}/{tiers}" for right, tiers in pairs]})
-    console.print(_table(roles[list(PLANTED_COLUMNS)].rename(columns=PLANTED_COLUMNS)))
+    print_rows(roles[list(PLANTED_COLUMNS)].rename(columns=PLANTED_COLUMNS), console)
     console.print()
-    console.print(_table(report.truths))
+    print_rows(report.truths, console)
     if not report.wrong.empty:
         console.print("\nWrong tiers:", style="red")
-        said = ["model", "layer", "head", "name", "role", "right", "tier"]
-        console.print(_table(report.wrong[said]))
+        print_rows(
+            report.wrong[["model", "layer", "head", "name", "role", "right", "tier"]], console
+        )
     if curve:
         recall_curve(pd.read_csv(folder / "planted_noise.csv"), save=folder / "planted_noise")
     print_written(console, folder, said="Written to")
     return report.ok
-
-
-def _table(rows: pd.DataFrame) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in rows.columns:
-        table.add_column(str(name), no_wrap=name in ("role", "tiers right"))
-    for row in rows.itertuples(index=False):
-        cells = [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row]
-        table.add_row(*("–" if cell in ("nan", "None", "<NA>") else cell for cell in cells))
-    return table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from rolecall.reports.option_types import OUT_FOLDER, PATH
 from rolecall.reports.written import print_written
 
 if TYPE_CHECKING:
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option(
     "--steps", help="The training step of each run, e.g. 0,1000,5000; --out then has emergence.pdf."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for tables and figures.")
+@click.option("--out", type=OUT_FOLDER, help="Folder for tables and figures.")
 def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None:
     """Put RUNS side by side: two models, checkpoints, seeds or data sets.
 
@@ -31,17 +32,17 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
     Checkpoints of a training: scan each with --revision (or its folder) into a run folder of its
     own, then compare these with --steps and --out.
     """
+    if len(runs) < 2:
+        raise ValueError("there is nothing to compare one run with; name two or more run folders")
+    at = _steps(steps, len(runs))
+    if at and out is None:
+        raise ValueError("--steps draws when each role emerges; name a folder for it with --out")
     from rolecall.analyses import compare as compared
     from rolecall.reports.compare_figure import depth_comparison
     from rolecall.reports.emergence import best_by_step, emergence
     from rolecall.reports.run import labels_of, read_run
     from rolecall.reports.table_text import print_rows
 
-    if len(runs) < 2:
-        raise ValueError("there is nothing to compare one run with; name two or more run folders")
-    at = _steps(steps, len(runs))
-    if at and out is None:
-        raise ValueError("--steps draws when each role emerges; name a folder for it with --out")
     found = _named([read_run(folder) for folder in runs])
     labels = {name: labels_of(run) for name, run in found.items()}
     console = Console()

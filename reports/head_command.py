@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rolecall.analyses.number_text import interval, number, share
+from rolecall.analyses.number_text import interval, number, p_text, share, times
+from rolecall.reports.option_types import HEAD, OUT_FILE, PATH
 
 if TYPE_CHECKING:
     from rolecall.reports.dossier import Dossier
@@ -20,10 +21,10 @@ INPUTS = {"q": "queries", "k": "keys", "v": "values"}
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("head")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page here.")
-@click.option("--figure", type=click.Path(path_type=Path), help="Save its evidence profile here.")
+@click.argument("run", type=PATH)
+@click.argument("head", type=HEAD)
+@click.option("--html", type=OUT_FILE, help="Write a page here.")
+@click.option("--figure", type=OUT_FILE, help="Save its evidence profile here.")
 @click.option(
     "--model",
     is_flag=False,
@@ -69,7 +70,7 @@ def print_dossier(facts: Dossier, console: Console) -> None:
         console.print("\n[bold]Where it looks[/bold]")
         console.print(_scores(facts))
     if facts.templates:
-        named = [f"{name} ({score:.2f})" for name, score in facts.templates]
+        named = [f"{name} ({number(score)})" for name, score in facts.templates]
         ends = f"{', '.join(named[:3])} … {', '.join(named[-3:])}"
         several = len(named) > 6
         said = ends if several else ", ".join(named)
@@ -77,17 +78,30 @@ def print_dossier(facts: Dossier, console: Console) -> None:
     for sample in facts.samples[:3]:
         _print_sample(sample, console)
     if facts.effects:
-        console.print("\n[bold]What breaks without it[/bold] (positive: the head helps)")
+        kind = facts.effects[0]["ablation"]
+        console.print(
+            f"\n[bold]What breaks without it[/bold] ({kind} ablation; positive: the head helps; "
+            "p over all heads and tasks; ratio to its effect elsewhere)",
+            highlight=False,
+        )
         console.print(_effects(facts))
-        if not all(row["usable"] for row in facts.effects):
-            console.print("* the model does not do this task, so losing it means nothing")
+        for row in facts.effects:
+            if row["cannot"]:
+                console.print(
+                    f"* the model is not shown to do {row['task']} ({row['cannot']}), so an effect "
+                    "on it tells nothing",
+                    markup=False,
+                    highlight=False,
+                )
     if facts.weights:
         parts = [f"{name.replace('_', ' ')} {number(v)}" for name, v in facts.weights.items()]
         said = ", ".join(parts)
         console.print(f"\n[bold]Weights[/bold]  {said}", highlight=False)
     for title, edges in (("Fed by", facts.fed_by), ("Feeds", facts.feeds)):
         if edges:
-            said = ", ".join(f"{n} ({INPUTS.get(k, k)}, {x:+.3f})" for n, k, x in edges)
+            said = ", ".join(
+                f"{n} ({INPUTS.get(k, k)}, {number(x, signed=True, digits=3)})" for n, k, x in edges
+            )
             console.print(f"[bold]{title}[/bold]  {said}", highlight=False)
     for what, command in facts.missing:
         console.print(f"[dim]missing: {what} ({escape(command)})[/dim]", highlight=False)
@@ -129,7 +143,9 @@ def _scores(facts: Dossier) -> Table:
     for name in ("role", "score", "95 %", "chance", "base", "margin", "spec.", "sink", ""):
         table.add_column(name, justify="left" if name in ("role", "") else "right", no_wrap=True)
     for row in facts.scores:
-        within = "–" if row["ci_low"] is None else f"{row['ci_low']:.2f}–{row['ci_high']:.2f}"
+        within = (
+            "–" if row["ci_low"] is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}"
+        )
         table.add_row(
             row["role"],
             f"{number(row['score'])} {row['score_kind']}",
@@ -144,17 +160,20 @@ def _scores(facts: Dossier) -> Table:
 
 def _effects(facts: Dossier) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for name in ("task", "total", "95 %", "direct", "repaired", "damage", "by"):
-        table.add_column(name, justify="left" if name in ("task", "by") else "right", no_wrap=True)
+    for name in ("task", "total", "95 %", "p", "ratio", "direct", "repaired", "damage"):
+        table.add_column(name, justify="left" if name == "task" else "right", no_wrap=True)
+    leading = facts.effects[0]["ablation"]
     for row in facts.effects:
+        by = "" if row["ablation"] == leading else f" {row['ablation']}"
         table.add_row(
-            escape(row["task"]) + "*" * (not row["usable"]),
+            escape(row["task"]) + "*" * bool(row["cannot"]) + by,
             number(row["total"], signed=True),
             interval(row["total_low"], row["total_high"]),
+            "–" if row["cannot"] else p_text(row["p_max"]),
+            "–" if row["cannot"] else times(row["ratio"]),
             number(row["direct"], signed=True),
             share(row["self_repair"]),
             number(row["generic_damage"], signed=True),
-            row["ablation"],
         )
     return table
 

@@ -9,12 +9,16 @@ from typing import Any
 import click
 
 from rolecall.reports.commands_kept import writes_to
+from rolecall.reports.option_types import DEVICE
+from rolecall.reports.writable import require_folder
 
 EMBEDDED = "embedded"
 
 _OPTIONS = (
     click.argument("model", required=False),
-    click.option("--device", default="cpu", show_default=True, help="Where the model runs."),
+    click.option(
+        "--device", type=DEVICE, default="cpu", show_default=True, help="Where the model runs."
+    ),
     click.option(
         "--dtype",
         default="float32",
@@ -49,6 +53,17 @@ def open_reader(options: dict[str, Any]) -> Any:
     return open_model({"device": "cpu", "dtype": "float32", "revision": None, **options})
 
 
+def require_model(name: str | None, revision: str | None = None) -> None:
+    """Nothing, if there may be such a model; torch is not needed to tell.
+
+    Raises:
+        ValueError: There is not.
+    """
+    from rolecall.analyses.places import find_place
+
+    find_place(name, revision=revision)
+
+
 def open_model(options: dict[str, Any]) -> Any:
     """The model that the shared options name (a `rolecall.analyses.models.Model`).
 
@@ -67,16 +82,18 @@ def open_model(options: dict[str, Any]) -> Any:
     )
 
 
-def run_folder(out: Path | None, name: str | None) -> Path:
-    """The folder a run goes to: --out, or one named after the model under `rolecall-out`."""
-    folder = out or Path("rolecall-out") / _safe(name)
-    if out is not None:
-        if out.exists() and not out.is_dir():
-            raise ValueError(f"--out {out} is a file; name a folder")
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"cannot write to --out {out} ({error.strerror})") from None
+def run_folder(out: Path | None, options: dict[str, Any]) -> Path:
+    """The folder a run goes to: --out, or one named after the model under `rolecall-out`.
+
+    Call it before anything that takes long.
+
+    Raises:
+        ValueError: There is no such model, or the folder cannot be written to.
+    """
+    require_model(options["model"], options["revision"])
+    folder = out or Path("rolecall-out") / _safe(options["model"])
+    if out is None:
+        require_folder(folder)
     writes_to(folder)
     return folder
 

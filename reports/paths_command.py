@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.option_types import COUNT, HEAD, HEADS, OUT_FOLDER, SEED, TASK, TASK_FILE
 from rolecall.reports.written import print_written
 
 TOP = 12
@@ -20,10 +21,10 @@ LEGEND = (
 
 @click.command()
 @model_options
-@click.option("--to", required=True, help="The receiving head, like L18H6.")
-@click.option("--from", "senders", multiple=True, help="Earlier heads. [all of them]")
-@click.option("--task", "name", help="A role or a task.")
-@click.option("--tasks", "file", type=click.Path(path_type=Path), help="Or a JSON-lines file.")
+@click.option("--to", type=HEAD, required=True, help="The receiving head, like L18H6.")
+@click.option("--from", "senders", type=HEADS, multiple=True, help="Earlier heads. [all of them]")
+@click.option("--task", "name", type=TASK, help="A role or a task.")
+@click.option("--tasks", "file", type=TASK_FILE, help="Or a JSON-lines file.")
 @click.option(
     "--kind",
     default="zero",
@@ -31,14 +32,23 @@ LEGEND = (
     type=click.Choice(["zero", "zero_folded", "mean", "resample"]),
     help="What takes the sender's place.",
 )
-@click.option("-n", "n", default=16, show_default=True, help="Items of the task, about.")
-@click.option("--seed", default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="The run folder.")
+@click.option(
+    "-n", "n", type=COUNT, default=16, show_default=True, help="Items of the task, about."
+)
+@click.option("--seed", type=SEED, default=0, show_default=True)
+@click.option("--out", type=OUT_FOLDER, help="The run folder.")
 def paths(to: str, name: str | None, file: Path | None, out: Path | None, **options: Any) -> None:
     """Show which earlier heads of MODEL feed the head --to, and by which of its inputs.
 
     Writes paths-HEAD.parquet and paths-HEAD.csv.
     """
+    from rolecall.analyses.head_names import named_head, named_sets, require_before
+
+    if (name is None) == (file is None):
+        raise ValueError("name one task: --task with a role or a task, or --tasks with a file")
+    senders = named_sets(options["senders"]) if options["senders"] else []
+    require_before(named_head(to), [head for heads in senders for head in heads])
+    folder = run_folder(out, options)
     from rich.console import Console
     from rich.markup import escape
 
@@ -46,9 +56,6 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
     from rolecall.analyses.paths import paths as find_paths
     from rolecall.reports.progress import progress_bar
 
-    if (name is None) == (file is None):
-        raise ValueError("name one task: --task with a role or a task, or --tasks with a file")
-    folder = run_folder(out, options["model"])
     settings = PathSettings(kind=options["kind"], senders=options["senders"], seed=options["seed"])
     with progress_bar("head-items") as told:
         model = open_model(options)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from rolecall.reports.option_types import OUT_FILE, PATH
+
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.option(
     "--format",
     "kind",
@@ -17,7 +19,7 @@ import click
     show_default=True,
     help="One HTML file, or Markdown.",
 )
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="[RUN/report.html]")
+@click.option("--out", type=OUT_FILE, help="[RUN/report.html]")
 @click.option("--figures/--no-figures", default=True, help="Draw the figures too. [on]")
 def report(run: Path, kind: str, out: Path | None, figures: bool) -> None:
     """Write the report of RUN: a page that needs no network, and the figures beside it.
@@ -37,6 +39,8 @@ def report(run: Path, kind: str, out: Path | None, figures: bool) -> None:
     click.echo(f"{path}  {len(text.encode()) / 1e6:.1f} MB")
     if figures:
         drawn = draw_all(found, run / "figures")
-        click.echo(f"{len(drawn)} figures in {run / 'figures'}: {', '.join(drawn)}")
+        click.echo(f"{len(drawn.names)} figures in {run / 'figures'}: {', '.join(drawn.names)}")
+        for name, why in drawn.left_out.items():
+            click.echo(f"no figure {name}: {why}", err=True)
     for name, command in found.missing():
         click.echo(f"no {name}: `{command}` would add it", err=True)

@@ -9,23 +9,21 @@ import click
 from rich.console import Console
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.option_types import COUNT, OUT_FOLDER, ROLE, SEED
 from rolecall.reports.progress import progress_bar
 from rolecall.reports.written import print_written
 
 
 @click.command()
 @model_options
-@click.option("--role", "roles", multiple=True, help="A role to score; may be given again. [all]")
 @click.option(
-    "-n",
-    "n",
-    type=click.IntRange(min=1),
-    default=96,
-    show_default=True,
-    help="Examples a role, about.",
+    "--role", "roles", type=ROLE, multiple=True, help="A role to score; may be repeated. [all]"
 )
-@click.option("--seed", default=0, show_default=True, help="Of the examples and the resampling.")
-@click.option("--out", type=click.Path(path_type=Path), help="Run folder. [rolecall-out/NAME]")
+@click.option("-n", "n", type=COUNT, default=96, show_default=True, help="Examples a role, about.")
+@click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Of the examples and the resampling."
+)
+@click.option("--out", type=OUT_FOLDER, help="Run folder. [rolecall-out/NAME]")
 @click.option("--figures/--no-figures", default=True, help="Draw a layer × head map of each role.")
 def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options: Any) -> None:
     """Score every head of MODEL for every role.
@@ -34,15 +32,13 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
     prints the leading heads of each role. What is there already, for the same model and data, is
     kept.
     """
+    folder = run_folder(out, options)
     from rolecall.analyses.attention_sample import store_samples
     from rolecall.analyses.scan import scan as scan_model
-    from rolecall.probes.registry import find
     from rolecall.reports.heatmap import role_heatmap
     from rolecall.reports.top_heads import print_top_heads
 
     figures = options.pop("figures")
-    find(roles)  # a misspelt role should not cost the loading of a model
-    folder = run_folder(out, options["model"])
     with progress_bar("tokens") as told:
         model = open_model(options)
         result = scan_model(model, roles, n=n, seed=seed, out=folder, progress=told)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from rolecall.reports.commands_kept import keep_command
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.option_types import OUT_FOLDER, SEED, TREEBANK
 from rolecall.reports.progress import progress_bar
 from rolecall.reports.written import print_written
 
@@ -20,11 +21,9 @@ from rolecall.reports.written import print_written
 @model_options
 @click.option("--quick", "pace", flag_value="quick", help="Fewer heads and items; minutes.")
 @click.option("--full", "pace", flag_value="full", help="All heads, more of everything; hours.")
-@click.option(
-    "--conllu", type=click.Path(path_type=Path), help="Try syntactic labels on a treebank."
-)
-@click.option("--seed", default=0, show_default=True, help="Of all that is drawn.")
-@click.option("--out", type=click.Path(path_type=Path), help="Run folder. [rolecall-out/NAME]")
+@click.option("--conllu", type=TREEBANK, help="Try syntactic labels on a treebank.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of all that is drawn.")
+@click.option("--out", type=OUT_FOLDER, help="Run folder. [rolecall-out/NAME]")
 @click.option("--figures/--no-figures", default=True, help="Draw the figures too. [on]")
 def survey(
     pace: str | None,
@@ -40,9 +39,7 @@ def survey(
     all of them ablated, and pruning curves for the tasks of its labelled heads; of a larger one
     those that lead a role and some drawn at random are ablated, unless --full is given.
     """
-    folder = run_folder(out, options["model"])
-    if conllu is not None and not conllu.is_file():
-        raise ValueError(f"there is no treebank at {conllu}; name a .conllu file")
+    folder = run_folder(out, options)
     with progress_bar("units") as told:
         from rolecall.analyses.survey import FULL, ORDINARY, QUICK
         from rolecall.analyses.survey import survey as run_all

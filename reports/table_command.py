@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rolecall.reports.option_types import PATH
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PATH)
 @click.argument("name")
 @click.option("--csv", "kind", flag_value="csv", help="As CSV, numbers in full.")
 @click.option("--latex", "kind", flag_value="latex", help="As LaTeX (booktabs).")

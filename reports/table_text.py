@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from rolecall.analyses.number_text import number
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -49,14 +52,7 @@ def as_latex(rows: pd.DataFrame, *, caption: str = "", label: str = "") -> str:
     numeric = [pd.api.types.is_numeric_dtype(rows[name]) for name in rows]
     columns = "".join("r" if right else "l" for right in numeric)
     head = " & ".join(escaped(str(name).replace("_", " ")) for name in rows)
-    body = [
-        " & ".join(
-            _minus(cell) if right else escaped(cell)
-            for right, cell in zip(numeric, line, strict=True)
-        )
-        + r" \\"
-        for line in _cells(rows)
-    ]
+    body = [" & ".join(map(escaped, line)) + r" \\" for line in _cells(rows)]
     lines = [r"\begin{tabular}{" + columns + "}", r"\toprule", head + r" \\", r"\midrule"]
     lines += [*body, r"\bottomrule", r"\end{tabular}"]
     if caption:
@@ -64,11 +60,6 @@ def as_latex(rows: pd.DataFrame, *, caption: str = "", label: str = "") -> str:
         tail = [rf"\caption{{{escaped(caption)}}}", rf"\label{{{label}}}"]
         lines = [r"\begin{table}", r"\centering", *lines, *tail, r"\end{table}"]
     return "\n".join(lines) + "\n"
-
-
-def _minus(cell: str) -> str:
-    """A number with a true minus, which a hyphen in LaTeX's text is not."""
-    return f"$-${cell[1:]}" if cell.startswith("-") else cell
 
 
 def escaped(text: str) -> str:
@@ -97,11 +88,15 @@ def _cells(rows: pd.DataFrame) -> Iterable[list[str]]:
 
 
 def cell_text(value: Any) -> str:
-    """A value as a reader sees it: three significant decimals, nothing for what is missing."""
+    """A value as a reader sees it: three decimals, nothing for what is missing.
+
+    >>> cell_text(-0.0001), cell_text(-2.5), cell_text(-1), cell_text(None)
+    ('0.000', '−2.500', '−1', '')
+    """
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     if value is None or value is pd.NA or value != value:
         return ""
     if isinstance(value, float):
-        return f"{value:.3f}" if abs(value) < 1000 else f"{value:.4g}"
-    return str(value)
+        return number(value, digits=3) if abs(value) < 1000 else f"{value:.4g}".replace("-", "−")
+    return str(value).replace("-", "−") if isinstance(value, Integral) else str(value)

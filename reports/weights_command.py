@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
+from rolecall.reports.option_types import OUT_FOLDER, SEED
 from rolecall.reports.progress import progress_bar
 from rolecall.reports.written import print_written
 
@@ -19,18 +20,22 @@ TOP = 5
 @click.command()
 @model_options
 @click.option(
-    "--seed", default=0, show_default=True, help="Of the random matrices to compare with."
+    "--seed",
+    type=SEED,
+    default=0,
+    show_default=True,
+    help="Of the random matrices to compare with.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Run folder. [rolecall-out/NAME]")
+@click.option("--out", type=OUT_FOLDER, help="Run folder. [rolecall-out/NAME]")
 def weights(seed: int, out: Path | None, **options: Any) -> None:
     """Read copying, previous-token structure and composition off MODEL's weights.
 
     Writes weights.parquet (one row a head) and composition.parquet (every pair of heads) to the run
     folder. No text is run.
     """
+    folder = run_folder(out, options)
     from rolecall.analyses.weights import weights as read_weights
 
-    folder = run_folder(out, options["model"])
     with progress_bar("layers") as told:
         result = read_weights(open_model(options), seed=seed, out=folder, progress=told)
     console = Console()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import cast
 
+import click
 import pandas as pd
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from rolecall.probes.toy import toy_aligner
-from rolecall.reports.cli import COMMANDS, main
+from rolecall.reports import option_types
+from rolecall.reports.cli import COMMANDS, cli, main
 
 pytestmark = pytest.mark.filterwarnings("ignore::rolecall.probes.registry.PluginWarning")
 
@@ -72,7 +76,7 @@ def test_scan_writes_the_run_folder_and_prints_the_leading_heads(folder, tmp_pat
     [
         (["scan", "{folder}", "--role", "inductoin"], "Did you mean 'induction'"),
         (["scan", "/no/such/folder"], "/no/such/folder"),
-        (["scan", "{folder}", "-n", "0"], "x>=1"),
+        (["scan", "{folder}", "-n", "0"], "1<=x"),
         (["scan", "{folder}", "--device", "warp"], "warp"),
         (["scan", "{folder}", "--dtype", "int3"], "int3"),
         (["scan", "{folder}", "--out", "{folder}/config.json"], "is a file"),
@@ -110,7 +114,7 @@ def test_data_export_writes_the_format_of_the_design(folder, tmp_path, capsys):
     assert run("data", "export", "induction", "--model", folder, "--out", out, "-n", 6) == 0
     for line in out.read_text().splitlines():
         example = json.loads(line)
-        assert set(example) == {"token_ids", "template", "words", "links"}
+        assert set(example) == {"token_ids", "tokens", "twin", "template", "words", "links"}
         assert set(example["links"][0]) == {"query", "target", "rivals"}
     assert run("data", "export", "induction", "--tasks", "--model", folder, "--out", out) == 0
     assert set(json.loads(out.read_text().splitlines()[0])) >= {
@@ -131,3 +135,150 @@ def test_roles_lists_definition_source_and_templates(capsys):
 def test_check_prints_each_property(folder, capsys):
     assert run("check", folder) == 0
     assert "ok" in capsys.readouterr().out
+
+
+BAD = {
+    "device": ["banana", "", "cpu:x"],
+    "role": ["corefrence", ""],
+    "task": ["corefrence", "", "first_token"],
+    "head": ["", "L1", "H1L1", "head 1"],
+    "heads": ["", ",", "L1H1+", "L1H1,x"],
+    "path": [""],
+    "task file": ["", "absent.jsonl", "{folder}", "{empty}"],
+    "treebank": ["", "absent.conllu", "{folder}"],
+    "folder to write": ["", "{empty}", "{empty}/below", "/proc/none"],
+    "file to write": ["", "{folder}", "{empty}/below", "/proc/none/file"],
+    "whole number": ["", "x", "-1", "1.5", "9" * 30],
+    "number": ["", "x", "nan", "inf", "-1"],
+    "choice": ["", "banana"],
+    "text": [],
+}
+"""For each kind of value, such as are refused."""
+
+GOOD = {
+    "--to": "L1H1",
+    "--task": "induction",
+    "--out": "out",
+    "role": "induction",
+    "run": "run",
+    "runs": "run",
+    "head": "L0H0",
+    "name": "scores",
+}
+
+
+def kind_of(option: click.Parameter) -> str:
+    """The kind of an option's value; an option of no kind named here fails the test."""
+    named = {
+        id(option_types.PATH): "path",
+        id(option_types.TASK_FILE): "task file",
+        id(option_types.TREEBANK): "treebank",
+        id(option_types.OUT_FOLDER): "folder to write",
+        id(option_types.OUT_FILE): "file to write",
+    }
+    if id(option.type) in named:
+        return named[id(option.type)]
+    if isinstance(option.type, click.Choice):
+        return "choice"
+    if isinstance(option.type, option_types.Checked):
+        return option.type.name
+    if isinstance(option.type, option_types.Whole):
+        assert None not in (option.type.min, option.type.max), option
+        return "whole number"
+    if isinstance(option.type, option_types.Real):
+        return "number"
+    assert option.type is click.STRING, (option.name, option.type)
+    return "text"
+
+
+def every_command():
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        inner = getattr(command, "commands", {"": command})
+        for below, one in inner.items():
+            yield (name, *([below] if below else [])), one
+
+
+def mistakes(folder, empty):
+    """Every command line with one value that can be seen to be wrong, all others being right."""
+    for words, command in every_command():
+        valued = [o for o in command.params if not getattr(o, "is_flag", False)]
+        valued = [o for o in valued if getattr(o, "flag_value", None) in (None, click.core.UNSET)]
+        for option in valued:
+            for bad in BAD[kind_of(option)]:
+                line = list(words)
+                for other in valued:
+                    key = other.opts[0]
+                    value = bad if other is option else GOOD.get(key)
+                    wanted = other is option or other.required
+                    if wanted and value is not None:
+                        value = value.format(folder=folder, empty=empty)
+                        line += [key, value] if key.startswith("-") else [value]
+                yield line
+        if any(option.name == "model" for option in valued):
+            needed = ["--to", "L1H1", "--task", "induction"] if words == ("paths",) else []
+            model = ["--model"] if words[0] == "data" else []
+            role = ["induction"] if words[0] == "data" else []
+            out = ["--out", "out"] if words == ("data", "export") else []
+            for bad in ("", " ", "no/such/folder", f"{empty}", "missing.gguf", f"{empty.parent}"):
+                if words[0] != "head":
+                    yield [*words, *role, *model, bad, *needed, *out]
+    yield from (
+        ["scan", "--revision", "main"],
+        ["paths", "--to", "L1H1"],
+        ["paths", "--to", "L0H1", "--task", "induction"],
+        ["paths", "--to", "L1H1", "--from", "L0H1,L1H0", "--task", "induction"],
+        ["compare", "run"],
+        ["compare", "run", "run", "--steps", "1,2"],
+        ["compare", "run", "run", "--steps", "1", "--out", "out"],
+        ["check", "--seed", "3"],
+        ["check", "--out", "out"],
+        ["check", "--planted", "some/model"],
+        ["prune", "--out", "absent"],
+        ["verdict", "absent"],
+        ["data", "export", "first_token", "--tasks", "--out", "out"],
+        ["scan", "--no-such-option"],
+    )
+
+
+RUN_ALL = """
+import contextlib, io, json, sys
+from rolecall.reports.cli import main
+for line in json.load(sys.stdin):
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            main(line)
+        code = 0
+    except SystemExit as stop:
+        code = stop.code
+    print(json.dumps([line, code, "torch" in sys.modules, said.getvalue()]))
+    sys.stdout.flush()
+    if "torch" in sys.modules:
+        break
+"""
+
+
+def test_what_can_be_seen_to_be_wrong_is_said_without_torch_and_leaves_nothing(tmp_path):
+    empty, folder, here = tmp_path / "empty", tmp_path / "folder", tmp_path / "here"
+    folder.mkdir()
+    here.mkdir()
+    empty.touch()
+    lines = list(mistakes(folder, empty))
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_ALL],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=here,
+    )
+    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    for line, code, torch_came, said in rows:
+        last = said.strip().splitlines()[-1:]
+        assert not torch_came, (line, said)
+        assert code == 2, (line, said)
+        assert " ".join(last).startswith("rolecall: "), (line, said)
+        assert "Errno" not in said, (line, said)
+    assert len(rows) == len(lines)
+    assert list(here.iterdir()) == list(folder.iterdir()) == []
