@@ -149,8 +149,11 @@ def replace_file(path: Path, write) -> None:
     """Nothing; `write(partial)` makes the file, which then takes the place of `path` at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    write(partial)
-    os.replace(partial, path)
+    try:
+        write(partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import warnings
 from typing import Any
@@ -95,6 +96,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Nothing; runs the command line. A user's mistake is one line and exit code 2."""
     warnings.showwarning = _show_warning
+    if arguments is None:
+        _stop_as_by_hand()
     typed = Typed(sys.argv[1:] if arguments is None else arguments)
     try:
         code: Any = cli.main(args=arguments, obj=typed, standalone_mode=False)
@@ -104,12 +107,20 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"rolecall: {' '.join(error.format_message().split())}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped; what was finished is kept and will not be run again", err=True)
+        click.echo("stopped; the same command takes up again what was finished", err=True)
         sys.exit(130)
     except (ValueError, OSError) as error:
         click.echo(f"rolecall: {' '.join(str(error).split())}", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop_as_by_hand() -> None:
+    """Nothing; a kill or a closed terminal stops the program as Ctrl-C does, tidily."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _show_warning(message: Any, category: type[Warning], *rest: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import cast
@@ -282,3 +283,54 @@ def test_what_can_be_seen_to_be_wrong_is_said_without_torch_and_leaves_nothing(t
         assert "Errno" not in said, (line, said)
     assert len(rows) == len(lines)
     assert list(here.iterdir()) == list(folder.iterdir()) == []
+
+
+STOPPED = """
+import os, signal, sys
+from rolecall.analyses import {module} as module
+def stop(*_, **__):
+    os.kill(os.getpid(), signal.{signal})
+    signal.sigtimedwait([], 5)
+module.{name} = stop
+sys.argv = ["rolecall", *{arguments}]
+from rolecall.reports.cli import main
+main()
+"""
+
+
+SCAN = ["scan", "--role", "induction", "-n", "4"]
+ABLATE = ["ablate", "--task", "induction", "-n", "2", "--damage", "0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("signal", "module", "name", "arguments"),
+    [
+        ("SIGINT", "evidence", "_to_arrow", SCAN),
+        ("SIGTERM", "evidence", "_to_arrow", SCAN),
+        ("SIGHUP", "evidence", "_to_arrow", SCAN),
+        ("SIGINT", "item_store", "_note", ABLATE),
+        ("SIGTERM", "planted_verdict", "scan", ["check", "--planted", "--models", "1"]),
+    ],
+)
+def test_what_is_stopped_leaves_no_half_file_and_no_scratch(
+    signal, module, name, arguments, tmp_path, folder
+):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    own = [] if "--planted" in arguments else [str(folder)]
+    line = [arguments[0], *own, *arguments[1:], "--out", "run"]
+    code = STOPPED.format(module=module, signal=signal, name=name, arguments=line)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("stopped;")
+    assert "Traceback" not in done.stderr
+    assert not list(scratch.iterdir())
+    assert not list((tmp_path / "run").rglob("*.partial"))
