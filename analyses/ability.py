@@ -13,7 +13,7 @@ FEW = 5
 """Fewer items show nothing, even if all of them are right."""
 
 
-def ability_in_words(row: Mapping[str, Any]) -> str:
+def ability_in_words(row: Mapping[Any, Any]) -> str:
     """How well the model does a task, from any of the task's rows of the effects table.
 
     >>> ability_in_words({"clean_accuracy": 0.58, "n_items": 24, "clean": 3.2})

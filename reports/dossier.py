@@ -10,11 +10,12 @@ import pandas as pd
 
 from rolecall.analyses.evidence import open_evidence
 from rolecall.analyses.own_task import primary
+from rolecall.reports.own_task import judged_effects, not_done
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, significant
 from rolecall.reports.stored_samples import samples_of_head
 
 Row = dict[str, Any]
-EXAMPLES = 3
+NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,12 @@ class Dossier:
     Attributes:
         name: `L5H1`.
         head: Layer and head.
-        label, tier: As in heads.csv; the label is `no clean label` where it has none.
+        label, tier: As in heads.csv; the label is `no clean label` where it has none, and
+            `not judged` where no verdicts were worked out and it stands out for no role.
         reasons: (role, tier, why) for each role it holds; else its nearest miss, tier empty.
         scores: Its rows of the scores table, strongest margin first, with `sure`.
-        effects: Its rows of the effects table, largest first, one a task.
+        effects: Its rows of the effects table, largest first, one a task, with `ratio` to its
+            effect elsewhere and `cannot`, how the model fares at a task that it does not do.
         weights: Name → number.
         fed_by, feeds: Heads before and after it: name, input (q, k, v), excess over baseline.
         templates: For its leading role, mean score by template, best first.
@@ -55,9 +58,15 @@ def dossier(run: Run, head: tuple[int, int], *, samples: Sequence[Row] = ()) -> 
     name = head_name(*head)
     labels = _of(labels_of(run), head) if "scores" in run.tables or "heads" in run.tables else None
     label = NO_LABEL if labels is None or labels.empty else str(labels["label"].iloc[0])
+    if label == NO_LABEL and "heads" not in run.tables:
+        label = NOT_JUDGED
     tier = "" if labels is None or labels.empty else str(labels["tier"].iloc[0] or "")
     scores = _scores(run, head)
-    leading = label if label != NO_LABEL else next((row["role"] for row in scores), None)
+    leading = (
+        label
+        if label not in (NO_LABEL, NOT_JUDGED)
+        else next((row["role"] for row in scores), None)
+    )
     stored = [*samples, *samples_of_head(run.folder, name)]
     missing = list(run.missing())
     if not stored:
@@ -98,7 +107,12 @@ def _effects(run: Run, head: tuple[int, int]) -> tuple[Row, ...]:
     if effects is None or effects.empty:
         return ()
     rows = _of(primary(effects), head)
-    return _plain(rows.sort_values("total", key=lambda t: -t.astype(float).abs(), kind="stable"))
+    if "scores" in run.tables:
+        own = _of(judged_effects(run), head).dropna(subset="task").drop_duplicates("task")
+        rows = rows.merge(own[["task", "ratio"]], on="task", how="left")
+    rows = rows.assign(cannot=rows["task"].map(not_done(run)))
+    order = rows["total"].astype(float).abs().sort_values(ascending=False, kind="stable").index
+    return tuple({"ratio": None, **row} for row in _plain(rows.loc[order]))
 
 
 def _reasons(run: Run, head: tuple[int, int]) -> tuple[tuple[str, str, str], ...]:

@@ -10,7 +10,7 @@ from rolecall.reports.attention_view import Seen, attention_arcs, attention_matr
 from rolecall.reports.dossier import Dossier
 from rolecall.reports.page import environment
 from rolecall.reports.profile import evidence_profile
-from rolecall.reports.run import NO_LABEL, Run
+from rolecall.reports.run import Run
 from rolecall.reports.saving import rolecall_style
 
 INPUTS = {"q": "queries", "k": "keys", "v": "values"}
@@ -35,7 +35,7 @@ def head_html(run: Run, facts: Dossier) -> str:
     return template.render(
         name=run.name,
         facts=facts,
-        labelled=facts.label != NO_LABEL,
+        present=set(run.tables),
         profile=Markup(_profile(run, facts)) if facts.scores else "",
         views=views,
         inputs=INPUTS,

@@ -1,11 +1,19 @@
-"""Effects on each role's own task, and which kind of replacement to quote."""
+"""Effects on each role's own task, what the verdict made of them, and which kind to quote."""
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pandas as pd
 
-from rolecall.analyses.own_task import PRIMARY, primary
-from rolecall.reports.run import Run
+from rolecall.analyses.ability import ability_in_words
+from rolecall.analyses.labels import LABELS
+from rolecall.analyses.own_task import PRIMARY, asked_for, own_task, primary
+from rolecall.analyses.tiers import Thresholds
+from rolecall.reports.run import Run, rows_of
+
+KEYS = ["role", "layer", "head"]
 
 
 def own_tasks(run: Run) -> dict[str, str]:
@@ -40,3 +48,41 @@ def own_effects(run: Run) -> pd.DataFrame:
     rows = primary(effects)
     roles = pd.DataFrame(own_tasks(run).items(), columns=["role", "task"])
     return rows.merge(roles, on="task").sort_values(["role", "layer", "head"], ignore_index=True)
+
+
+def judged_effects(run: Run) -> pd.DataFrame:
+    """For each row of the scores, in its order, the effect on the role's task and how it compares.
+
+    `ratio` is the effect over that elsewhere, `ratio_low` its lower end. `p` is what the effect was
+    held against: `p_max`, or for a head that has the pattern the p of what it asked for, where that
+    is smaller. `effect` is what a verdict made of it (`tiers.Effect`).
+    """
+    scores, verdicts = rows_of(run, "scores"), run.table("verdicts")
+    heads = scores[["role", "family", "layer", "head"]].reset_index(drop=True)
+    held = verdicts if verdicts is not None else pd.DataFrame(columns=[*KEYS, "tier"])
+    held = pd.MultiIndex.from_frame(held.loc[held["tier"].isin(LABELS), KEYS])
+    heads["pattern"] = pd.MultiIndex.from_frame(heads[KEYS]).isin(held)
+    found = own_task(heads, run.table("effects"), own_tasks(run), thresholds_of(run))
+    if "p_max" not in found:
+        return found.assign(p=np.nan, usable=None)
+    return found.assign(p=np.fmin(found["p_max"].astype(float), asked_for(found)))
+
+
+def thresholds_of(run: Run) -> Thresholds:
+    """What the run's verdicts asked for, as the manifest has it, else the usual."""
+    said = run.manifest.get("settings", {}).get("verdict", {})
+    names = {field.name for field in dataclasses.fields(Thresholds)}
+    return Thresholds(**{name: value for name, value in said.items() if name in names})
+
+
+def not_done(run: Run) -> dict[str, str]:
+    """Task → how the model fares at it, for tasks that it was not shown to do.
+
+    An effect on such a task means nothing: what is not done cannot be lost.
+    """
+    effects = run.table("effects")
+    if effects is None or effects.empty:
+        return {}
+    rows = primary(effects)
+    rows = rows[~rows["usable"]].drop_duplicates("task")
+    return {str(row["task"]): ability_in_words(row) for row in rows.to_dict("records")}

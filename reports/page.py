@@ -9,25 +9,27 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from rolecall.analyses.number_text import interval, number, share
+from rolecall.analyses.number_text import interval, number, p_text, share, times
 from rolecall.analyses.tables import plain
 from rolecall.reports.attention_view import Seen, attention_arcs, marked_words
 from rolecall.reports.dropped import dropped_items
 from rolecall.reports.grid_svg import Grid, shaded
 from rolecall.reports.manifest_lines import manifest_lines
 from rolecall.reports.matters import RoleStory, headline, role_stories
+from rolecall.reports.own_task import not_done, thresholds_of
 from rolecall.reports.page_data import page_data
 from rolecall.reports.palette import (
     TIER_STRENGTH,
-    TIER_WORDS,
     ink_on,
     role_colour,
     role_letters,
 )
-from rolecall.reports.redundancy import alike, repaired
+from rolecall.reports.redundancy import LEAST_REPAIR, alike, repaired
 from rolecall.reports.reproduce import cite, commands
-from rolecall.reports.run import NO_LABEL, Run, labels_of, rows_of, significant
+from rolecall.reports.run import CANDIDATE, NO_LABEL, Run, labels_of, rows_of, significant
 from rolecall.reports.sensitivity_figure import sensitivity_rows
+from rolecall.reports.shown_effect import largest_effects
+from rolecall.reports.standing import tier_words
 from rolecall.reports.stored_samples import stored_samples
 
 ATLAS_WIDTH, MAP_WIDTH = 860.0, 230.0
@@ -44,6 +46,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"linked": linked, "number": number, "interval": interval, "share": share}
+    made.filters |= {"p_text": p_text, "times": times}
     return made
 
 
@@ -73,7 +76,9 @@ def report_markdown(run: Run) -> str:
 
 def report_facts(run: Run) -> dict[str, Any]:
     """Everything that the report says, drawings apart."""
-    stories = role_stories(run)
+    stories, asked = role_stories(run), thresholds_of(run)
+    scored, effects = "scores" in run.tables, run.table("effects")
+    waiting = {CANDIDATE: "attention stands out; no verdict was worked out in this run"}
     return {
         "name": run.name,
         "model": run.manifest.get("model", {}),
@@ -81,12 +86,19 @@ def report_facts(run: Run) -> dict[str, Any]:
         "headline": headline(run),
         "stories": stories,
         "judged": "heads" in run.tables,
-        "has_scores": "scores" in run.tables,
+        "has_scores": scored,
+        "has_effects": effects is not None,
+        "direct_known": effects is not None and bool(effects["direct"].notna().any()),
+        "parts": parts(run),
         "missing": run.missing(),
-        "tiers": TIER_WORDS,
+        "asked": asked,
+        "tiers": tier_words(asked) if "heads" in run.tables else waiting,
         "dropped": dropped_items(run),
-        "alike": alike(run) if "scores" in run.tables else (),
+        "not_done": not_done(run),
+        "largest": () if scored else largest_effects(run),
+        "alike": alike(run) if scored else (),
         "repaired": repaired(run),
+        "least_repair": LEAST_REPAIR,
         "commands": commands(run),
         "cite": cite(run),
         "manifest": plain(dict(run.manifest)),
@@ -95,15 +107,26 @@ def report_facts(run: Run) -> dict[str, Any]:
     }
 
 
+def parts(run: Run) -> dict[str, str]:
+    """The sections of the page, by their ids: those that this run has something for."""
+    scored, tested = "scores" in run.tables, "effects" in run.tables
+    roles = {"roles": "Roles", "atlas": "Atlas", "heads": "Heads"} if scored else {}
+    effects = {"effects": "Effects"} if tested and not scored else {}
+    redundancy = {"redundancy": "Redundancy"} if scored or tested else {}
+    rest = {"dropped": "Dropped", "limits": "Limits", "manifest": "Manifest"}
+    return {**roles, **effects, **redundancy, **rest, "reproduce": "Cite and reproduce"}
+
+
 def drawings(run: Run, facts: dict[str, Any]) -> dict[str, Any]:
     """The atlas, the maps, the attention views and the script's data, as markup."""
     if not facts["has_scores"]:
-        return {"data": json_in_page({}), "atlas": "", "legend": (), "maps": {}, "views": {}}
+        return {"data": json_in_page({})}
     stories = facts["stories"]
     return {
         "data": json_in_page(page_data(run)),
         "atlas": Markup(atlas_svg(run)),
         "legend": atlas_legend(run),
+        "marks": atlas_marks(run),
         "maps": {s.role: Markup(map_svg(run, s)) for s in stories},
         "views": {s.role: v for s in stories if (v := views(run, s))},
     }
@@ -153,6 +176,25 @@ def atlas_legend(run: Run) -> tuple[dict[str, Any], ...]:
         }
         for role in sorted(letters, key=lambda name: (-held.count(name), name))
     )
+
+
+def atlas_marks(run: Run) -> tuple[tuple[Markup, str], ...]:
+    """What else is drawn in the atlas: the mark, and what it means and how often it is there."""
+    labels = labels_of(run)
+    helping = int(((labels["label"] == NO_LABEL) & (labels["tier"] == "D")).sum())
+    several = int(labels["roles"].map(len).gt(1).sum())
+    without = int((labels["label"] == NO_LABEL).sum()) - helping
+    none = NO_LABEL if "heads" in run.tables else "stands out for no role"
+    grey = Markup('<span class="swatch"></span>')
+    bar = Markup('<span class="swatch barred"></span>')
+    marks = [(bar, f"no label, but some task needs it (D) {helping}")] if helping else []
+    lettered = min(Grid.fitting(run.shape, ATLAS_WIDTH).cell) >= LETTER_ROOM
+    marks += (
+        [(Markup("<b>+</b>"), f"more roles than the one named {several}")]
+        if (several and lettered)
+        else []
+    )
+    return (*marks, *([(grey, f"{none} {without}")] if without else []))
 
 
 def map_svg(run: Run, story: RoleStory) -> str:

@@ -8,13 +8,16 @@ import numpy as np
 import pandas as pd
 
 from rolecall.analyses.own_task import primary
-from rolecall.reports.own_task import own_tasks
+from rolecall.reports.own_task import judged_effects, not_done, own_tasks
 from rolecall.reports.palette import role_colour, role_letters
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
+from rolecall.reports.shown_effect import shown_effects
 from rolecall.reports.stored_samples import stored_samples
 
 HEAD = ["layer", "head"]
 FEEDERS = 4
+MOST = 1e9
+"""JSON has no infinity; a ratio beyond a hundred is shown as such."""
 
 
 def page_data(run: Run) -> dict[str, Any]:
@@ -23,6 +26,8 @@ def page_data(run: Run) -> dict[str, Any]:
     Columns are lists in the order of the heads; a number that is missing is null.
     """
     labels = labels_of(run)
+    judged = judged_effects(run)
+    shown = shown_effects(run)
     keys = pd.MultiIndex.from_frame(labels[HEAD])
     scores = rows_of(run, "scores")
     tasks = own_tasks(run)
@@ -33,6 +38,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "kv": _column(labels, "kv_group", keys) if "kv_group" in labels else [],
         "label": ["" if label == NO_LABEL else label for label in labels["label"]],
         "tier": [tier or "" for tier in labels["tier"]],
+        "judged": "heads" in run.tables,
         "held": [list(held) for held in labels["roles"]],
         "roles": {
             role: {
@@ -44,7 +50,8 @@ def page_data(run: Run) -> dict[str, Any]:
             for role, letters in role_letters(roles).items()
         },
         "scores": {str(role): _scores(rows, keys) for role, rows in scores.groupby("role")},
-        "effects": _effects(run, keys),
+        "effects": _effects(run, keys, judged),
+        "shown": [shown.get((int(layer), int(head))) for layer, head in keys],
         "weights": _weights(run, keys),
         "reasons": _reasons(run, keys),
         "near": _near(run, keys),
@@ -58,7 +65,7 @@ def _column(rows: pd.DataFrame, name: str, keys: pd.MultiIndex, digits: int = 3)
     if name not in rows.columns:
         return []
     values = rows.set_index(HEAD)[name].astype(float).reindex(keys).to_numpy()
-    return [None if np.isnan(v) else _short(v, digits) for v in values.tolist()]
+    return [None if np.isnan(v) else _short(v, digits) for v in values.clip(-MOST, MOST).tolist()]
 
 
 def _short(value: float, digits: int = 3) -> float | int:
@@ -75,10 +82,8 @@ def _scores(rows: pd.DataFrame, keys: pd.MultiIndex) -> dict[str, Any]:
     columns = {"score": "score", "low": "ci_low", "high": "ci_high", "margin": "margin"}
     columns |= {"marginLow": "margin_low", "p": "p_max", "sink": "sink"}
     return {
-        "kind": str(first["score_kind"]),
         "chance": _or_none(first["chance"]),
         "baseline": _or_none(first["baseline"]),
-        "account": "" if pd.isna(first["baseline_name"]) else str(first["baseline_name"]),
         **{short: _column(rows, name, keys) for short, name in columns.items()},
     }
 
@@ -87,23 +92,25 @@ def _or_none(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else _short(value)
 
 
-def _effects(run: Run, keys: pd.MultiIndex) -> dict[str, Any]:
+def _effects(run: Run, keys: pd.MultiIndex, judged: pd.DataFrame) -> dict[str, Any]:
     effects = run.table("effects")
     if effects is None or effects.empty:
         return {}
     quoted = primary(effects)
     single = effects[effects["head"].notna() & effects["layer"].notna()]
+    own = judged.dropna(subset="task").drop_duplicates(["task", *HEAD])
+    cannot = not_done(run)
     found: dict[str, Any] = {}
     for task, rows in quoted.groupby("task"):
         others = single[(single["task"] == task)].drop_duplicates([*HEAD, "ablation"])
         found[str(task)] = {
             "ablation": str(rows["ablation"].iloc[0]),
-            "metric": str(rows["metric"].iloc[0]),
-            "clean": _or_none(rows["clean"].iloc[0]),
-            "usable": bool(rows["usable"].iloc[0]),
+            "cannot": cannot.get(str(task), ""),
             "total": _column(rows, "total", keys),
             "low": _column(rows, "total_low", keys),
             "high": _column(rows, "total_high", keys),
+            "p": _column(rows, "p_max", keys, 6),
+            "ratio": _column(own[own["task"] == task], "ratio", keys, 2),
             "direct": _column(rows, "direct", keys),
             "repair": _column(rows, "self_repair", keys, 2),
             "damage": _column(rows, "generic_damage", keys),

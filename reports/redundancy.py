@@ -11,6 +11,8 @@ from rolecall.analyses.tiers import Thresholds
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
 from rolecall.reports.similarity import clustered, head_profiles
 
+LEAST_REPAIR = 0.2
+"""Self-repair below it is not listed."""
 COMPARED = 200
 """Heads that are compared with one another: those that stand out most for some role."""
 
@@ -32,7 +34,7 @@ def alike(run: Run) -> tuple[dict[str, Any], ...]:
     return tuple(sorted(found, key=lambda group: (-len(group["heads"]), group["heads"])))
 
 
-def repaired(run: Run, *, least: float = 0.2) -> tuple[dict[str, Any], ...]:
+def repaired(run: Run, *, least: float = LEAST_REPAIR) -> tuple[dict[str, Any], ...]:
     """Heads of whose direct effect the rest of the model makes good at least this share.
 
     On tasks that the model does, where the direct effect helps and is more than negligible. What is

@@ -184,13 +184,15 @@ def draw_verdicts(scores: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
     rows = scores[scores["p_max"] < 0.05]
     mean = effects[effects["ablation"] == "mean"].rename(columns={"task": "role"})
     rows = rows.merge(mean[["role", "layer", "head", "total"]], "left", ["role", "layer", "head"])
+    rows.loc[rows["role"] == "bracket", "total"] = np.nan  # the model does not do that task
     tier = np.select([rows["total"] > 0.3, rows["total"] > 0.1], ["A", "B"], "C")
     reasons = [
         f"attends to the target {score:.2f} of the time, {baseline:.2f} by offset -1, "
         "on 12 of 12 templates"
         for score, baseline in rows[["score", "baseline"]].to_numpy()
     ]
-    return rows[["layer", "head", "role"]].assign(tier=tier, reasons=reasons)
+    effect = np.where(rows["total"].isna(), "unknown", np.where(tier == "C", "unclear", "helps"))
+    return rows[["layer", "head", "role"]].assign(tier=tier, reasons=reasons, effect=effect)
 
 
 def draw_heads(scores: pd.DataFrame, effects: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -198,7 +200,7 @@ def draw_heads(scores: pd.DataFrame, effects: pd.DataFrame, verdicts: pd.DataFra
     lead = verdicts.sort_values(["tier"], kind="stable").drop_duplicates(["layer", "head"])
     held = verdicts.assign(text=verdicts["role"] + " (" + verdicts["tier"] + ")")
     roles = held.groupby(["layer", "head"])["text"].agg("; ".join).rename("roles").reset_index()
-    lead = lead.drop(columns="reasons").rename(columns={"role": "label"})
+    lead = lead.drop(columns=["reasons", "effect"]).rename(columns={"role": "label"})
     heads = heads.merge(lead, "left", ["layer", "head"]).merge(roles, "left", ["layer", "head"])
     own = scores.rename(columns={"role": "label"})
     wanted = ["label", "layer", "head", "score", "margin", "sink"]

@@ -20,7 +20,9 @@ from rolecall.reports.attention_view import (
     summary,
     window,
 )
-from rolecall.reports.matters import headline, role_stories
+from rolecall.reports.dossier import dossier
+from rolecall.reports.head_page import head_html
+from rolecall.reports.matters import RoleStory, headline, role_stories
 from rolecall.reports.page import linked, report_html, report_markdown
 from rolecall.reports.page_data import page_data
 from rolecall.reports.redundancy import repaired
@@ -91,10 +93,14 @@ def test_which_heads_do_coreference_and_does_it_matter(run: Run, page: str) -> N
 def test_the_headline_counts_heads(run: Run) -> None:
     heads = labels_of(run)
     named = int((heads["label"] != NO_LABEL).sum())
-    assert headline(run)[0] == f"{named} of 40 heads have a clean label; {40 - named} have none."
+    none = 40 - named
+    assert headline(run)[0] == (
+        f"{named} of 40 heads have a clean label; the other {none} have none."
+    )
     tiers = heads.loc[heads["label"] != NO_LABEL, "tier"].value_counts()
     assert tiers["A"] > 1
-    assert f"{tiers['A']} matter to the model for their role above all (A)" in headline(run)[1]
+    assert headline(run)[1].startswith("Of those with a label, ")
+    assert f"{tiers['A']} matter for their role above all (A)" in headline(run)[1]
 
 
 def test_of_one_head_the_headline_speaks_in_the_singular(tmp_path: Path) -> None:
@@ -103,8 +109,8 @@ def test_of_one_head_the_headline_speaks_in_the_singular(tmp_path: Path) -> None
     tables = {"scores": pd.DataFrame(), "effects": pd.DataFrame(), "heads": heads}
     said = headline(Run(tmp_path, {}, tables))
     assert said == (
-        "1 of 2 heads has a clean label; 1 has none.",
-        "Of these, 1 matters to the model for its role above all (A).",
+        "1 of 2 heads has a clean label; the other 1 has none.",
+        "Of those with a label, 1 matters for its role above all (A).",
     )
 
 
@@ -124,7 +130,7 @@ def test_a_role_without_heads_says_so_and_names_the_nearest(run: Run) -> None:
 def test_a_helper_is_no_head_of_the_role(tmp_path: Path) -> None:
     write_run(tmp_path)
     verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
-    verdicts.loc[verdicts["role"] == "coreference", "tier"] = "D"
+    verdicts.loc[verdicts["role"] == "coreference", ["tier", "effect"]] = ["D", "helps"]
     verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
     near = {
         "layer": 0,
@@ -148,7 +154,9 @@ def test_a_helper_is_no_head_of_the_role(tmp_path: Path) -> None:
     helping = verdicts.query("tier == 'D'")[["layer", "head"]].to_numpy()
     assert names == {f"L{layer}H{number}" for layer, number in helping}
     strongest = max(story.helpers, key=lambda head: head["total"])
-    assert f"does need {strongest['name']} (+{strongest['total']:.2f})" in story.sentence
+    assert f"does need {strongest['name']} (+{strongest['total']:.2f}, p = 0.010" in story.sentence
+    assert "its effect elsewhere" in story.sentence
+    assert "(tier D: p < 0.05 over all heads and tasks)" in story.sentence
     page = report_html(run)
     section = said(page[page.index('id="role-coreference"') :].split("</section>")[0])
     assert "The nearest heads; none has this role" in section
@@ -161,7 +169,7 @@ def test_heads_that_matter_together_only_are_said_to(tmp_path: Path) -> None:
     verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
     ours = verdicts["role"] == "coreference"
     assert ours.sum() > 1
-    verdicts.loc[ours, "tier"] = "C"
+    verdicts.loc[ours, ["tier", "effect"]] = ["C", "unclear"]
     verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
     (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
     rows = pd.read_parquet(tmp_path / "pruning.parquet").query("task == 'coreference'")
@@ -172,12 +180,12 @@ def test_heads_that_matter_together_only_are_said_to(tmp_path: Path) -> None:
     assert "removing both at once takes the logit difference" in story.sentence
     assert f"from {clean:.2f} to {at['coreference']:.2f}" in story.sentence
     assert f"as many drawn at random: to {at['random']:.2f}" in story.sentence
-    verdicts.loc[ours, "tier"] = "A"
+    verdicts.loc[ours, ["tier", "effect"]] = ["A", "helps"]
     verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
     (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
     assert story.verdict == "yes"
     assert "removing both at once" in story.sentence
-    verdicts.loc[ours, "tier"] = "C"
+    verdicts.loc[ours, ["tier", "effect"]] = ["C", "unclear"]
     verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
     # Of another set of heads than the labelled ones nothing is said.
     pruned = pd.read_parquet(tmp_path / "pruning.parquet").assign(heads="L0H0")
@@ -268,16 +276,18 @@ def test_self_repair_that_is_told_is_one(tmp_path: Path) -> None:
 def test_heads_that_were_not_ablated_are_named(tmp_path: Path) -> None:
     write_run(tmp_path)
     verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
-    verdicts.loc[verdicts["role"] == "coreference", "tier"] = "C"
-    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
     (tmp_path / "pruning.parquet").unlink()
     effects = pd.read_parquet(tmp_path / "effects.parquet")
-    one, other = verdicts.query("role == 'coreference'")[["layer", "head"]].to_numpy().tolist()
+    ours = verdicts.query("role == 'coreference'")
+    one, other = ours[["layer", "head"]].to_numpy().tolist()
+    verdicts.loc[ours.index, "tier"] = "C"
+    verdicts.loc[ours.index, "effect"] = ["unknown", "unclear"]
+    verdicts.to_parquet(tmp_path / "verdicts.parquet", index=False)
     gone = (effects["layer"] == one[0]) & (effects["head"] == one[1])
     effects[~gone].to_parquet(tmp_path / "effects.parquet", index=False)
     (story,) = [s for s in role_stories(read_run(tmp_path)) if s.role == "coreference"]
     assert story.verdict == "not detected"
-    assert f"(not ablated: L{one[0]}H{one[1]})" in story.sentence
+    assert f"(not tested: L{one[0]}H{one[1]})" in story.sentence
     verdicts.drop(verdicts.query(f"layer == {one[0]} and head == {one[1]}").index).to_parquet(
         tmp_path / "verdicts.parquet", index=False
     )
@@ -401,3 +411,179 @@ def test_stored_attention_that_does_not_fit_is_refused() -> None:
         Seen.of({"head": "L0H0", "tokens": ["a", "b"], "pattern": [[1.0]]})
     with pytest.raises(ValueError, match="no stored attention"):
         Seen.of({"tokens": ["a"]})
+
+
+def changed(folder: Path, role: str, **columns: object) -> Run:
+    """The run, whose verdicts of a role have these values."""
+    verdicts = pd.read_parquet(folder / "verdicts.parquet")
+    verdicts.loc[verdicts["role"] == role, list(columns)] = list(columns.values())
+    verdicts.to_parquet(folder / "verdicts.parquet", index=False)
+    return read_run(folder)
+
+
+def story_of(run: Run, role: str) -> RoleStory:
+    (story,) = [s for s in role_stories(run) if s.role == role]
+    return story
+
+
+@pytest.mark.parametrize(
+    ("effect", "verdict", "says"),
+    [
+        ("unclear", "yes, together", "No effect of removing one was detected on coreference"),
+        ("hidden", "yes, together", "No effect of removing one was detected on coreference"),
+        ("nothing", "yes, together", "No effect of removing one was detected on coreference"),
+        ("unknown", "not tested", "Whether they matter is unknown: not ablated on coreference"),
+        ("helps", "not selective", "not shown to prefer the right key to its rivals"),
+    ],
+)
+def test_what_was_not_tested_is_not_called_undetected(
+    tmp_path: Path, effect: str, verdict: str, says: str
+) -> None:
+    write_run(tmp_path)
+    story = story_of(changed(tmp_path, "coreference", tier="C", effect=effect), "coreference")
+    assert story.verdict == verdict
+    assert says in story.sentence
+    assert ("detected" in story.sentence) == (verdict == "yes, together")
+
+
+def test_a_head_that_works_against_its_role_is_said_to(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    story = story_of(changed(tmp_path, "coreference", tier="E", effect="harms"), "coreference")
+    assert story.verdict == "works against it"
+    assert "The task is done better without: removing L" in story.sentence
+
+
+def test_the_headline_counts_what_was_tested_and_what_was_not(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    heads = pd.read_csv(tmp_path / "heads.csv")
+    named = heads[heads["label"] != NO_LABEL]
+    said = headline(read_run(tmp_path))[1]
+    untasked = ~named["label"].isin(pd.read_parquet(tmp_path / "effects.parquet")["task"])
+    assert f"{untasked.sum()} show the pattern and were not tested (C)" in said
+    counts = [int(n) for n in re.findall(r"(?:, | and )(\d+) ", f", {said}")]
+    assert sum(counts) == len(named)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "word", "says"),
+    [
+        (0.5, ", not only here", "more than 2.0 × is asked"),
+        (0.001, "", ""),
+    ],
+)
+def test_a_role_that_is_not_specific_shows_ratio_and_what_is_asked(
+    tmp_path: Path, elsewhere: float, word: str, says: str
+) -> None:
+    write_run(tmp_path)
+    effects = pd.read_parquet(tmp_path / "effects.parquet").assign(generic_damage=elsewhere)
+    own = effects["task"] == "coreference"
+    effects.loc[own, ["total", "total_low", "total_high"]] = [1.0, 0.9, 1.1]
+    effects.loc[~own, ["total", "total_low", "total_high"]] = [0.0, -0.1, 0.1]
+    effects.to_parquet(tmp_path / "effects.parquet", index=False)
+    tier = "B" if word else "A"
+    story = story_of(changed(tmp_path, "coreference", tier=tier, effect="helps"), "coreference")
+    ratio = 1.0 / 2.31 / elsewhere
+    assert story.verdict == f"yes{word}"
+    assert says in story.sentence
+    shown = f"{ratio:.1f} ×" if ratio < 100 else "> 100 ×"
+    assert f"{shown} its effect elsewhere" in story.sentence
+    assert all(head["ratio"] == pytest.approx(ratio) for head in story.heads)
+    assert shown in said(report_html(read_run(tmp_path)))
+
+
+def test_an_effect_on_a_task_that_the_model_does_not_do_is_marked(run: Run, page: str) -> None:
+    story = story_of(run, "bracket")
+    assert story.cannot == "55 % of 80 items right"
+    section = page[page.index('id="role-bracket"') :].split("</section>")[0]
+    effects = re.findall(r'<td class="n unable">(.*?)</td>', section, re.S)
+    assert len(effects) == len(story.heads or story.best)
+    assert all(" * " in effect for effect in effects)
+    assert "The model is not shown to do it (55 % of 80 items right)" in said(section)
+    done = page[page.index('id="role-coreference"') :].split("</section>")[0]
+    assert " * " not in said(done)
+    assert data_of(page)["effects"]["bracket"]["cannot"] == story.cannot
+    assert "bracket" not in data_of(page)["shown"]
+    assert "not shown to do it (55 % of 80 items right)" in report_markdown(run)
+    assert story.verdict == "not tested"
+    assert "so an effect on it tells nothing" in story.sentence
+
+
+def test_a_larger_effect_that_is_not_sure_is_named_beside_the_helpers(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    effects = pd.read_parquet(tmp_path / "effects.parquet")
+    here = (effects["task"] == "coreference") & (effects["layer"] == 0) & (effects["head"] == 0)
+    effects.loc[here, ["total", "p_max"]] = [9.0, 0.3]
+    effects.to_parquet(tmp_path / "effects.parquet", index=False)
+    story = story_of(changed(tmp_path, "coreference", tier="D", effect="helps"), "coreference")
+    assert "not sure by that rule: L0H0 (+9.00, p = 0.300" in story.sentence
+
+
+def test_a_head_without_a_label_shows_what_was_measured(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    run = read_run(tmp_path)
+    data = data_of(report_html(run))
+    bare = [i for i, label in enumerate(data["label"]) if not label]
+    assert bare
+    effects = run.tables["effects"].query("ablation == 'mean' and task != 'bracket'")
+    for i in bare:
+        mine = effects.query(f"layer == {data['layer'][i]} and head == {data['head'][i]}")
+        scale = mine["metric"].map({"loss": 1.0, "logit_difference": 2.31})
+        largest = mine.loc[(mine["total"] / scale).abs().idxmax()]
+        assert data["shown"][i] == largest["task"]
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        ("scores", "manifest"),
+        ("effects", "manifest"),
+        ("weights", "manifest"),
+        ("scores", "effects", "manifest"),
+        ("scores", "verdicts", "heads", "manifest"),
+    ],
+)
+def test_what_a_run_lacks_is_neither_linked_to_nor_judged(
+    tmp_path: Path, tables: tuple[str, ...]
+) -> None:
+    page = report_html(read_run(write_run(tmp_path, tables=tables)))
+    data = data_of(page)
+    heads = {f"L{a}H{b}" for a, b in zip(data.get("layer", ()), data.get("head", ()), strict=True)}
+    ids = set(re.findall(r' id="([^"]+)"', page)) | heads
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= ids
+    text = said(page)
+    if "heads" not in tables:
+        assert "clean label" not in text
+        assert data.get("judged", False) is False
+    if "scores" not in tables:
+        assert "Atlas" not in text
+    if "effects" not in tables:
+        assert "self-repair" not in text
+        assert "effect of zero" not in text
+    if tables[0] == "effects":
+        assert "The effect of removing each of 40 heads was measured on 5 tasks" in text
+        assert "What breaks without which head" in text
+
+
+def test_all_that_is_drawn_in_the_atlas_is_in_its_legend(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    heads = pd.read_csv(tmp_path / "heads.csv")
+    bare = heads.index[heads["label"] == NO_LABEL]
+    heads["tier"] = heads["tier"].astype(object)
+    heads.loc[bare[:3], "tier"] = "D"
+    heads.to_csv(tmp_path / "heads.csv", index=False)
+    page = report_html(read_run(tmp_path))
+    section = page[page.index('id="atlas"') :].split("</section>")[0]
+    assert 'class="needed"' in section
+    assert "no label, but some task needs it (D) 3" in said(section)
+    assert f"no clean label {len(bare) - 3}" in said(section)
+    assert (">In+<" in section or "+</text>" in section) == (
+        "more roles than the one named" in said(section)
+    )
+
+
+def test_numbers_have_one_sign_and_no_negative_zero(run: Run, page: str) -> None:
+    effects = run.tables["effects"]
+    assert (effects["total"] < 0).any()
+    for text in (said(page), report_markdown(run), said(head_html(run, dossier(run, (1, 3))))):
+        assert not re.search(r"(?<![\w-])-\d+\.\d", text)
+        assert not re.search(r"[-−]0\.0+(?!\d)", text)

@@ -45,13 +45,14 @@ def missing() -> str:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of a small model, one of SmolLM2's shape, one of a thousand heads, one of scores."""
+    """Pages of a small model, SmolLM2's shape, a thousand heads, scores alone, effects alone."""
     made = {}
     for name, shape, tables in (
         ("small", (5, 8), None),
         ("middle", (30, 9), None),
         ("large", (32, 32), None),
         ("partial", (5, 8), ("scores", "manifest")),
+        ("effects", (5, 8), ("effects", "manifest")),
     ):
         folder = tmp_path_factory.mktemp(name)
         title = f"drawn {name} {NASTY}"
@@ -122,7 +123,7 @@ def shoot(browser: Any, name: str) -> None:
     (SCREENS / f"{name}.png").write_bytes(base64.b64decode(data))
 
 
-@pytest.mark.parametrize("name", ["small", "middle", "large", "partial"])
+@pytest.mark.parametrize("name", ["small", "middle", "large", "partial", "effects"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_error_no_request_no_sideways_scroll(
     browser: Any, pages: dict[str, Path], name: str, width: int
@@ -312,6 +313,46 @@ def test_a_heads_own_page_fits_and_can_be_read(
     assert wide[0] <= wide[1]
     high = "return Math.min(...[...document.querySelectorAll('.profile svg text')]"
     assert js(browser, f"{high}.map(t => t.getBoundingClientRect().height))") >= 8
+
+
+CLIPPED = """
+document.querySelectorAll('details').forEach(d => d.open = true);
+const seen = [...document.querySelectorAll('table')].filter(t => t.checkVisibility());
+const inside = (box, frame) => box.left >= frame.left - 1 && box.right <= frame.right + 1;
+const wrong = [];
+for (const table of seen) {
+  const frame = (table.closest('.scroll') || table.parentElement).getBoundingClientRect();
+  for (const cell of table.querySelectorAll('caption, th, td')) {
+    if (!cell.checkVisibility() || cell.closest('.index thead')) continue;
+    const fits = cell.scrollWidth <= cell.clientWidth + 1;
+    if (!fits || !inside(cell.getBoundingClientRect(), frame))
+      wrong.push((table.caption || table.rows[0]).textContent.trim() + ': ' + cell.textContent);
+  }
+}
+return [seen.length, wrong];
+"""
+
+
+@pytest.mark.parametrize("name", ["small", "middle", "partial", "effects", "card", "head"])
+def test_on_a_phone_tables_are_seen_whole_with_effects_beside_the_heads(
+    browser: Any, pages: dict[str, Path], name: str
+) -> None:
+    page, at = pages.get(name, pages["small"]), "#L4H2" if name == "card" else ""
+    if name == "head":
+        page = pages["small"].with_name("phone.html")
+        facts = dossier(read_run(pages["small"].parent), (4, 2))
+        page.write_text(head_html(read_run(pages["small"].parent), facts), encoding="utf-8")
+    look(browser, page, width=390, at=at)
+    shoot(browser, f"phone-{name}")
+    tables, clipped = js(browser, CLIPPED)
+    assert tables
+    assert clipped == []
+    headed = (
+        "return [...document.querySelectorAll('thead th')].filter(t => t.checkVisibility())"
+        ".map(t => t.textContent.trim())"
+    )
+    effect = "Total" if name in ("card", "head") else "Effect"
+    assert (effect in js(browser, headed)) == (name != "partial")
 
 
 def test_who_does_coreference_and_does_it_matter_is_seen_at_once(

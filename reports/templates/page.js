@@ -21,6 +21,8 @@
     const sign = Number(text) === 0 ? "" : value < 0 ? "−" : signed ? "+" : "";
     return sign + text;
   }
+  const pText = (p) => !known(p) ? "–" : p < 0.001 ? "< 0.001" : p.toFixed(3);
+  const times = (ratio) => !known(ratio) ? "–" : ratio > 100 ? "> 100 ×" : (Number(ratio.toFixed(1)) < 0 ? "−" : "") + Math.abs(ratio).toFixed(1) + " ×";
 
   function element(tag, attributes, ...children) {
     const made = document.createElement(tag);
@@ -33,9 +35,12 @@
 
   for (const swatch of document.querySelectorAll(".swatch[data-role]")) swatch.style.background = colour(swatch.dataset.role);
 
-  /* What a head shows of its label: the label's own row, or its best margin. */
+  const NONE = data.judged ? "no clean label" : "stands out for no role";
+
+  /* The role whose score stands for a head: its label, the one it came closest to, or its best margin. */
   function leading(i) {
     if (data.label[i]) return data.label[i];
+    if (data.near[i]) return data.near[i][0];
     let best = null;
     for (const role of Object.keys(data.scores)) {
       const margin = data.scores[role].margin[i];
@@ -43,16 +48,14 @@
     }
     return best;
   }
-  const taskOf = (role) => (data.roles[role] || {}).task;
 
   function facts(i) {
-    const role = data.label[i], scores = role && data.scores[role];
-    const effect = role && data.effects[taskOf(role)];
+    const role = leading(i), scores = role && data.scores[role], task = data.shown[i], effect = task && data.effects[task];
     const sinks = Object.values(data.scores).map((s) => s.sink[i]).filter(known);
     return {
-      i, name: names[i], label: role ? title(role) : "", tier: data.tier[i],
+      i, name: names[i], label: data.label[i] ? title(data.label[i]) : "", tier: data.tier[i], near: role && !data.label[i] ? title(role) : "",
       score: scores ? scores.score[i] : null, margin: scores ? scores.margin[i] : null,
-      total: effect ? effect.total[i] : null, direct: effect ? effect.direct[i] : null,
+      task, total: effect ? effect.total[i] : null, p: effect ? effect.p[i] : null, direct: effect ? effect.direct[i] : null,
       sink: sinks.length ? sinks.reduce((a, b) => a + b, 0) / sinks.length : null,
     };
   }
@@ -60,13 +63,13 @@
 
   function inWords(i) {
     const row = rows[i], role = leading(i), scores = data.scores[role];
-    let text = row.name + ": " + (row.label ? row.label + (row.tier.length === 1 ? ", tier " + row.tier : ", " + row.tier) : "no clean label" + (row.tier === "D" ? ", though some task needs it" : ""));
+    let text = row.name + ": " + (row.label ? row.label + (row.tier.length === 1 ? ", tier " + row.tier : ", " + row.tier) : NONE + (row.tier === "D" ? ", though some task needs it" : ""));
     if (scores && known(scores.score[i])) {
       text += "\n" + (row.label ? "" : "nearest " + title(role) + ": ") + "score " + fixed(scores.score[i]);
       if (known(scores.low[i])) text += " (" + fixed(scores.low[i]) + "–" + fixed(scores.high[i]) + ")";
       text += ", chance " + fixed(scores.chance) + ", margin " + fixed(scores.margin[i], true);
     }
-    if (known(row.total)) text += "\neffect on " + taskOf(data.label[i]) + " " + fixed(row.total, true);
+    if (known(row.total)) text += "\neffect on " + row.task + " " + fixed(row.total, true) + " (p over all heads and tasks " + pText(row.p) + ")";
     return text;
   }
 
@@ -140,6 +143,7 @@
   const find = byId("find"), byRole = byId("by-role"), byTier = byId("by-tier"), only = byId("labelled");
   for (const role of [...new Set(data.held.flat())].sort()) byRole.append(element("option", { value: role }, title(role)));
   for (const tier of [...new Set(data.tier)].filter(Boolean).sort()) byTier.append(element("option", { value: tier }, tier));
+  const tested = Object.keys(data.effects).length > 0;
   let sort = { key: "tier", down: false }, all = false;
   function compare(a, b) {
     const x = a[sort.key], y = b[sort.key];
@@ -155,17 +159,22 @@
       if (only.checked && !row.label) return false;
       if (byRole.value && !data.held[row.i].includes(byRole.value)) return false;
       if (byTier.value && row.tier !== byTier.value) return false;
-      const text = (row.name + " " + (row.label || "no clean label") + " " + data.held[row.i].join(" ") + " " + row.tier).toLowerCase();
+      const text = (row.name + " " + (row.label || NONE) + " " + data.held[row.i].join(" ") + " " + row.tier).toLowerCase();
       return words.every((word) => text.includes(word.replace(/_/g, " ")) || text.includes(word));
     }).sort(compare);
     const some = all ? shown : shown.slice(0, FIRST);
     body.replaceChildren(...some.map((row) => {
       const label = element("td", {});
       if (row.label) label.append(element("span", { class: "swatch", style: "background:" + colour(data.label[row.i]) }), " ");
-      label.append(row.label ? data.held[row.i].map(title).join(", ") : "no clean label");
+      label.append(row.label ? data.held[row.i].map(title).join(", ") : NONE);
+      if (row.near) label.append(" ", element("small", {}, "nearest " + row.near));
+      const effect = element("td", { class: "n" }, fixed(row.total, true));
+      if (row.task) effect.append(" ", element("small", {}, row.task + (known(row.p) ? ", p " + pText(row.p) : "")));
+      const lesser = (key, text, signed) => element("td", { class: "n lesser", "data-label": text }, fixed(row[key], signed));
       return element("tr", {},
         element("th", { scope: "row" }, element("a", { href: "#" + row.name }, row.name)), label, element("td", {}, row.tier || "–"),
-        ...["score", "margin", "total", "direct", "sink"].map((key) => element("td", { class: "n" }, fixed(row[key], key === "total" || key === "direct" || key === "margin"))));
+        element("td", { class: "n" }, fixed(row.score)), ...(tested ? [effect] : []), lesser("margin", "margin", true),
+        ...(tested ? [lesser("direct", "direct", true)] : []), lesser("sink", "sink"));
     }));
     byId("count").textContent = shown.length + " of " + count + " heads" + (some.length < shown.length ? ", the first " + some.length + " shown" : "");
     byId("more").hidden = some.length === shown.length;
@@ -203,22 +212,27 @@
     }
     return chart;
   }
+  const EFFECTS = [["Task"], ["Total", "n"], ["p", "n"], ["Ratio", "n"], ["Direct", "n lesser"], ["Repaired", "n lesser"], ["Damage", "n lesser"], ["Other kinds", "lesser"]];
   function effectsTable(i) {
-    const lines = [];
+    const lines = [], unable = [], kind = Object.values(data.effects).map((e) => e.ablation)[0];
     for (const [task, e] of Object.entries(data.effects)) {
       if (!known(e.total[i])) continue;
       const kinds = Object.entries(e.kinds).filter(([, v]) => known(v[i])).map(([kind, v]) => kind + " " + fixed(v[i], true)).join(", ");
-      const within = known(e.low[i]) ? " (" + fixed(e.low[i]) + " to " + fixed(e.high[i]) + ")" : "";
-      lines.push([Math.abs(e.total[i]), element("tr", {}, element("th", { scope: "row" }, task + (e.usable ? "" : " (the model does not do it)")),
-        element("td", { class: "n" }, fixed(e.total[i], true) + within), element("td", { class: "n" }, fixed(e.direct[i], true)),
-        element("td", { class: "n" }, !known(e.repair[i]) ? "–" : e.repair[i] > 1 ? "> 100 %" : Math.round(100 * e.repair[i]) + " %"),
-        element("td", { class: "n" }, fixed(e.damage[i], true)), element("td", {}, kinds || "–"))]);
+      if (e.cannot) unable.push(task + " (" + e.cannot + ")");
+      const total = element("span", {}, fixed(e.total[i], true) + (e.cannot ? " *" : ""));
+      if (known(e.low[i])) total.append(" ", element("small", {}, fixed(e.low[i]) + " to " + fixed(e.high[i])));
+      const repair = !known(e.repair[i]) ? "–" : e.repair[i] > 1 ? "> 100 %" : Math.round(100 * e.repair[i]) + " %";
+      const cells = [task + (e.ablation === kind ? "" : " (" + e.ablation + ")"), total, pText(e.p[i]), e.cannot ? "–" : times(e.ratio[i]), fixed(e.direct[i], true), repair, fixed(e.damage[i], true), kinds || "–"];
+      const made = cells.map((cell, n) => n ? element("td", { class: EFFECTS[n][1], "data-label": EFFECTS[n][0].toLowerCase() }, cell) : element("th", { scope: "row" }, cell));
+      lines.push([Math.abs(e.total[i]), element("tr", {}, ...made)]);
     }
-    if (!lines.length) return element("p", { class: "hint" }, "No effects were measured in this run (rolecall ablate).");
+    if (!lines.length) return element("p", { class: "hint" }, Object.keys(data.effects).length ? "This head was not removed in this run." : "No effects were measured in this run (rolecall ablate).");
     lines.sort((a, b) => b[0] - a[0]);
-    const kind = Object.values(data.effects)[0].ablation;
-    const head = element("tr", {}, ...["Task", "Total (" + kind + ")", "Direct", "Repaired", "Damage", "Other kinds"].map((t, n) => element("th", { scope: "col", class: n && n < 5 ? "n" : "" }, t)));
-    return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines.map((line) => line[1]))));
+    const head = element("tr", {}, ...EFFECTS.map(([name, look]) => element("th", { scope: "col", class: look || "" }, name)));
+    const table = element("table", { class: "stack", style: "--main: 4" }, element("thead", {}, head), element("tbody", {}, ...lines.map((line) => line[1])));
+    const hint = "By " + kind + " ablation, with 95 % intervals. Positive: the model does the task worse without the head. p: over all heads and tasks. Ratio: the effect over that on other tasks or unrelated text, whichever is more; known for the tasks of roles.";
+    const star = unable.length ? " * The model is not shown to do " + unable.join(", ") + ", so an effect on it tells nothing." : "";
+    return element("div", {}, element("div", { class: "scroll" }, table), element("p", { class: "hint" }, hint + star));
   }
   function list(i) {
     const parts = [];
@@ -239,7 +253,7 @@
     stand(i);
     const row = rows[i];
     const group = known(data.kv[i]) ? ", key–value group " + data.kv[i] : "";
-    const said = row.label ? data.held[i].map(title).join(", ") + (row.tier ? (row.tier.length === 1 ? ", tier " : ", ") + row.tier : "") : "no clean label";
+    const said = row.label ? data.held[i].map(title).join(", ") + (row.tier ? (row.tier.length === 1 ? ", tier " : ", ") + row.tier : "") : NONE + (row.tier === "D" ? ", though some task needs it (tier D)" : "");
     const link = data.label[i] ? element("p", {}, element("a", { href: "#role-" + data.label[i] }, "All about " + title(data.label[i]))) : "";
     const weights = Object.entries(data.weights).filter(([, v]) => known(v[i])).map(([k, v]) => k.replaceAll("_", " ") + " " + fixed(v[i]));
     const fed = (data.feeds[i] || []).map(([name, kind, excess]) => name + " into its " + { q: "queries", k: "keys", v: "values" }[kind] + " (" + fixed(excess, true) + ")");
