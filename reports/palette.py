@@ -59,14 +59,6 @@ LETTERS = {
 }
 
 TIER_STRENGTH = {"A": 1.0, "B": 0.72, "C": 0.42, "pattern only": 0.42, "D": 0.2, "E": 0.2}
-TIER_WORDS = {
-    "A": "pattern, and removing the head hurts this role's own task most",
-    "B": "pattern and effect, but the effect is not specific to the role",
-    "C": "pattern without a detected effect",
-    "D": "effect without the pattern: a helper, not a head of this role",
-    "E": "the opposite sign: it works against the role",
-    "pattern only": "attention stands out; no verdict was worked out in this run",
-}
 PALE = "#E9EBED"
 INK = "#1B1F23"
 
