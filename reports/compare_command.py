@@ -109,6 +109,8 @@ def _steps(steps: str | None, count: int) -> tuple[int, ...]:
         at = tuple(int(part) for part in steps.split(","))
     except ValueError:
         raise ValueError(f"--steps takes whole numbers with commas, not {steps!r}") from None
+    if min(at) < 0 or len(set(at)) < len(at):
+        raise ValueError(f"--steps takes different steps, none below 0, not {steps!r}")
     if len(at) != count:
         raise ValueError(f"--steps names {len(at)} steps for {count} runs; give one for each")
     return at

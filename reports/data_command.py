@@ -92,7 +92,7 @@ def export(role: str, out: Path, tasks: bool, n: int, seed: int, **options: Any)
     model = open_reader(options)
     if tasks:
         made = task_of(model, role, n=n, seed=seed)
-        lines, said = item_lines(made, model), f"{len(made.items)} task items{_left_out(made)}"
+        lines, said = item_lines(made, model), f"{len(made.items)} task items{_noted(made)}"
     else:
         made = crafted_examples(model, role, n=n, seed=seed)
         lines, said = example_lines(made, model), _counted(made)
@@ -108,12 +108,12 @@ def _nothing(what: str, model: Any, made: Crafted | Task) -> ValueError:
 
 
 def _counted(crafted: Crafted) -> str:
-    """How many examples there are, how many of them have a twin, and what was left out."""
+    """How many examples there are, how many of them have a twin, and what was left out of them."""
     twins = sum(example.twin is not None for example in crafted.examples)
     has = f", {twins} of them with a twin" if twins else ""
-    return f"{len(crafted.examples)} examples{has}{_left_out(crafted)}"
+    return f"{len(crafted.examples)} examples{has}{_noted(crafted)}"
 
 
-def _left_out(made: Crafted | Task) -> str:
+def _noted(made: Crafted | Task) -> str:
     parts = (f"{count} × {why}" for why, count in sorted(made.dropped.items()) if count)
-    return "".join(f"; left out: {part}" for part in parts)
+    return "".join(f"; {part}" for part in parts)

@@ -13,10 +13,11 @@ def require_folder(path: Path) -> None:
     Raises:
         ValueError: They cannot.
     """
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{path} is a file; name a folder")
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    made: list[Path] = []
     try:
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is a file; name a folder")
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=path):
             pass

@@ -1,11 +1,14 @@
 """`rolecall ablate` and `rolecall paths`: what is written, and what a user's mistake looks like."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from rolecall.analyses.models import load_model
 from rolecall.analyses.task_file import read_tasks
+from rolecall.analyses.task_lines import KNOWN
 from rolecall.reports.cli import main
 from tests import tiny_models
 
@@ -170,3 +173,15 @@ def test_a_mistake_is_one_line_and_code_2(folder, task_file, tmp_path, capsys, a
     assert last.startswith("rolecall: ")
     assert says in last
     assert not (tmp_path / "run" / "effects.parquet").exists()
+
+
+def test_the_readme_shows_a_task_file_that_is_read_whole_and_names_every_key(tmp_path):
+    text = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = text.partition("<!-- ci: own-task -->")[2].partition("<!-- end -->")[0]
+    path = tmp_path / "shown.jsonl"
+    path.write_text(shown.partition("<<'END'\n")[2].partition("END\n")[0], encoding="utf-8")
+    read = read_tasks(path, load_model())
+    assert read.problems == ()
+    assert len(read.task.items) == 2
+    assert all(item.twin_token_ids for item in read.task.items)
+    assert all(f"`{key}`" in text for key in KNOWN)
