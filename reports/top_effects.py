@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rolecall.analyses.number_text import number, share
 from rolecall.reports.effect_figures import UNITS, largest
 
 TOP = 6
@@ -51,16 +52,14 @@ def table_of(rows: pd.DataFrame, kind: str, heads: Sequence[str]) -> Table:
         ratio = row["per_damage"]
         table.add_row(
             escape(row["heads"]),
-            _number(row["total"], "+.3f"),
-            f"[{_number(row['total_low'], '.2f')}, {_number(row['total_high'], '.2f')}]",
+            number(row["total"], signed=True, digits=3),
+            f"[{number(row['total_low'])}, {number(row['total_high'])}]",
             "*" if row["p_max"] < 0.05 else "",
-            _number(row["direct"], "+.3f"),
-            _repaired(row["self_repair"]),
-            _number(row["kl"], ".3f"),
-            _number(row["generic_damage"], "+.3f"),
-            _number(ratio, ".0f")
-            if pd.notna(ratio) and abs(ratio) >= 10
-            else _number(ratio, ".1f"),
+            number(row["direct"], signed=True, digits=3),
+            share(row["self_repair"]),
+            number(row["kl"], digits=3),
+            number(row["generic_damage"], signed=True, digits=3),
+            number(ratio, digits=0 if pd.notna(ratio) and abs(ratio) >= 10 else 1),
         )
     return table
 
@@ -83,8 +82,8 @@ def print_race(rows: pd.DataFrame, band: float, console: Console) -> None:
         matter = part[part["decision"].isin(["helps", "hurts"])]
         order = matter["total"].abs().sort_values(ascending=False, kind="stable").index
         for row in matter.loc[order].to_dict("records"):
-            bounds = (_number(row[side], "+.3f") for side in ("low", "high"))
-            effect = _number(row["total"], "+.3f")
+            bounds = (number(row[side], signed=True, digits=3) for side in ("low", "high"))
+            effect = number(row["total"], signed=True, digits=3)
             table.add_row(row["heads"], row["decision"], effect, *bounds, str(row["n_items"]))
         console.print(table)
 
@@ -92,19 +91,11 @@ def print_race(rows: pd.DataFrame, band: float, console: Console) -> None:
 def _headline(task: str, rows: pd.DataFrame) -> str:
     row = rows.iloc[0]
     unit = UNITS.get(row["metric"], "")
-    clean = f"clean {row['clean']:.2f} {unit}"
+    clean = f"clean {number(row['clean'])} {unit}"
     if pd.notna(row["clean_accuracy"]):
-        clean += f", {row['clean_accuracy']:.0%} right"
+        clean += f", {share(row['clean_accuracy'])} right"
     if pd.notna(row["control"]):
-        clean += f" (chance {row['control']:.2f})"
+        clean += f" (chance {number(row['control'])})"
     metric = str(row["metric"]).replace("_", " ")
     able = "" if row["interpretable"] else "  [red]not interpretable[/red]"
     return f"[bold]{escape(task)}[/bold]  {metric}, {clean}, {row['n_items']} items{able}"
-
-
-def _repaired(share: float) -> str:
-    return "> 100 %" if pd.notna(share) and share > 1 else _number(share, ".0%")
-
-
-def _number(value: float | None, how: str) -> str:
-    return "–" if value is None or pd.isna(value) else format(float(value), how)

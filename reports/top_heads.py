@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rolecall.analyses.number_text import number
+
 TOP = 3
 
 
@@ -78,7 +80,7 @@ def _cells(row: dict[Any, Any]) -> list[str]:
         interval if pd.notna(row["ci_low"]) else "–",
         _number(row["chance"]),
         _number(row["baseline"]),
-        f"{row['margin']:+.2f}",
+        number(row["margin"], signed=True),
         _number(row["specificity"]),
         _number(row["sink"]),
         "✓" if beats else "",
@@ -87,6 +89,5 @@ def _cells(row: dict[Any, Any]) -> list[str]:
 
 def _number(value: float | None) -> str:
     """Two decimals, without the leading 0 of a share."""
-    if value is None or pd.isna(value):
-        return "–"
-    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+    text = number(value)
+    return text.replace("0.", ".", 1) if text.lstrip("−").startswith("0.") else text

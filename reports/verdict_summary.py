@@ -11,10 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.analyses.labels import NO_LABEL
+from rolecall.analyses.number_text import number, share
 from rolecall.analyses.verdict import Verdicts
+from rolecall.reports.standing import counted, standings
 
 TOP = 3
 TIERS = ("A", "B", "C", "E")
+TIER_NOTES = {
+    "A": "pattern and effect on own task, specific",
+    "B": "effect not specific, or weights against it",
+    "C": "pattern, effect not detected or not tested (the reasons say which)",
+    "D": "effect without the pattern",
+    "E": "works against its role",
+}
 BAR = 0.8
 """Overlap of labelled heads over resamples below which a list of heads is not to be relied on."""
 
@@ -23,27 +32,31 @@ def print_verdicts(result: Verdicts, console: Console) -> None:
     """Nothing; prints counts, leading heads, stability, sensitivity and what was not decided."""
     heads = result.heads
     console.print(table_of_roles(result))
+    found = standings(heads, result.verdicts)
+    if found:
+        console.print(f"\nOf the heads with a label, {counted(found)}.", highlight=False)
     none = heads["label"] == NO_LABEL
     helpers = none & (heads["tier"] == "D")
     console.print(
-        f"\n{int(none.sum())} of {len(heads)} heads ({none.mean():.0%}) have no clean label, the "
-        f"usual case; {_said_of_helpers(result, int(helpers.sum()))}",
+        f"\n{int(none.sum())} of {len(heads)} heads ({share(none.mean())}) have no clean label, "
+        f"the usual case; {_said_of_helpers(result, int(helpers.sum()))}",
         highlight=False,
     )
     overlap = result.jaccard.get("all")
     if overlap is not None:
         word = "firm" if overlap >= BAR else f"below {BAR}: read the list with care"
         console.print(
-            f"Overlap of the labelled heads with those of a resample: {overlap:.2f} ({word}).",
+            f"Overlap of the labelled heads with those of a resample: {number(overlap)} ({word}).",
             highlight=False,
         )
     console.print(sensitivity_line(result.sensitivity), highlight=False)
     for note in result.notes:
         console.print(f"[yellow]·[/yellow] {escape(note)}", highlight=False)
+    given = set(heads["tier"].dropna())
+    said = "; ".join(f"{tier} {words}" for tier, words in TIER_NOTES.items() if tier in given)
+    said += ". " * bool(said)
     console.print(
-        "A pattern and effect on own task, specific; B effect not specific; C pattern, effect not "
-        "detected; E works against its role. Labels describe behaviour on these probes, in this "
-        "checkpoint.",
+        f"{said}Labels describe behaviour on these probes, in this checkpoint.",
         style="dim",
         highlight=False,
     )
@@ -78,8 +91,9 @@ def table_of_roles(result: Verdicts) -> Table:
 
 
 def _named(row: dict[str, Any]) -> str:
-    effect = f", effect {row['total']:+.2f}" if pd.notna(row["total"]) else ""
-    return f"L{row['layer']}H{row['head']} {row['tier']} {row['score']:.2f}{effect}"
+    total = number(row["total"], signed=True)
+    effect = f", effect {total}" if pd.notna(row["total"]) else ""
+    return f"L{row['layer']}H{row['head']} {row['tier']} {number(row['score'])}{effect}"
 
 
 def _why(verdicts: pd.DataFrame, head: pd.Series, role: str) -> str:

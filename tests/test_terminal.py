@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -76,6 +77,54 @@ def test_what_was_not_ablated_is_not_said_to_be_without_effect(
         print_verdicts(result, console)
         assert part in said(console)
     assert said(console).count("0 of them matter") == 1
+
+
+def test_the_summary_of_a_run_of_scores_says_that_nothing_was_tested(
+    console: Console, tmp_path: Path
+) -> None:
+    write_run(tmp_path)
+    verdicts = pd.read_parquet(tmp_path / "verdicts.parquet")
+    verdicts = verdicts.assign(tier="C", effect="unknown", total=None)
+    heads = pd.read_csv(tmp_path / "heads.csv")
+    heads["tier"] = heads["tier"].where(heads["tier"].isna(), "C")
+    named = int((heads["label"] != "no clean label").sum())
+    result = Verdicts(tmp_path, verdicts, heads, pd.DataFrame(), draw_sensitivity(), {}, ())
+    print_verdicts(result, console)
+    assert f"{named} show the pattern and were not tested (C)." in said(console)
+    assert "without a detected effect" not in said(console)
+    assert "works against" not in said(console)
+
+
+def test_numbers_on_the_terminal_have_one_sign_and_no_negative_zero(
+    console: Console, tmp_path: Path
+) -> None:
+    scores = draw_scores((2, 4), seed=0).assign(margin=-0.001, specificity=-0.2)
+    effects = draw_effects(scores, seed=0).assign(per_damage=-3.0, kl=0.1, control=None)
+    effects["total"] -= 0.3
+    effects["generic_damage"] = -0.0001
+    print_top_heads(scores, manifest((2, 4), "m"), console)
+    print_top_effects(effects, ["induction"], [], console)
+    assert "−" in said(console)
+    assert not re.search(r"(?<![\w-])-\d*\.\d|[-−]0?\.0+(?!\d)", said(console))
+    write_run(tmp_path)
+    done = CliRunner().invoke(head, [str(tmp_path), "L1H3"])
+    assert not re.search(r"(?<![\w-])-\d*\.\d|[-−]0?\.0+(?!\d)", done.output)
+
+
+def test_a_head_of_a_run_without_verdicts_is_not_judged(tmp_path: Path) -> None:
+    for n, tables in enumerate((("scores", "manifest"), ("effects", "manifest"))):
+        folder = write_run(tmp_path / str(n), tables=tables)
+        done = CliRunner().invoke(head, [str(folder), "L0H1"])
+        assert done.exit_code == 0, done.exception
+        assert "clean label" not in done.output
+        assert "not judged" in done.output or "pattern only" in done.output
+
+
+def test_a_dossier_says_which_tasks_the_model_does_not_do(tmp_path: Path) -> None:
+    done = CliRunner().invoke(head, [str(write_run(tmp_path)), "L1H3"])
+    text = " ".join(done.output.split())
+    assert "* the model is not shown to do bracket (55 % of 80 items right)" in text
+    assert "p over all heads and tasks; ratio to its effect elsewhere" in text
 
 
 def test_verdicts_with_odd_reasons(console: Console, tmp_path: Path) -> None:
