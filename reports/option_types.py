@@ -59,7 +59,7 @@ class NamedPath(click.Path):
         """The path, as far as `check` has nothing against it."""
         if not os.fspath(value).strip():
             self.fail("the path is empty; write . for the current folder", param, ctx)
-        path = Path(os.fspath(super().convert(value, param, ctx)))
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         try:
             if self._check is not None:
                 self._check(path)

@@ -52,6 +52,7 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
     from rich.console import Console
     from rich.markup import escape
 
+    from rolecall.analyses.number_text import number
     from rolecall.analyses.paths import PathSettings, write_paths
     from rolecall.analyses.paths import paths as find_paths
     from rolecall.reports.progress import progress_bar
@@ -65,7 +66,7 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
     console = Console()
     console.print(
         f"[bold]{escape(task.name)}[/bold] to {to}, {settings.kind}: "
-        f"clean {rows['clean'].iloc[0]:.2f}, {rows['n_items'].iloc[0]} items",
+        f"clean {number(rows['clean'].iloc[0])}, {rows['n_items'].iloc[0]} items",
         highlight=False,
     )
     console.print(_leading(rows))
@@ -90,6 +91,8 @@ def _task(model: Any, name: str | None, file: Path | None, *, n: int, seed: int)
 def _leading(rows: Any) -> Any:
     from rich.table import Table
 
+    from rolecall.analyses.number_text import interval, number
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("from", "into"):
         table.add_column(title, no_wrap=True)
@@ -100,9 +103,9 @@ def _leading(rows: Any) -> Any:
         table.add_row(
             row["heads"],
             f"{words[row['entry']]} of {row['receiver']}",
-            f"{row['total']:+.3f}",
-            f"[{row['total_low']:.2f}, {row['total_high']:.2f}]",
+            number(row["total"], signed=True, digits=3),
+            interval(row["total_low"], row["total_high"]),
             "*" if row["p_max"] < 0.05 else "",
-            f"{row['moved']:.3f}",
+            number(row["moved"], digits=3),
         )
     return table

@@ -16,6 +16,7 @@ from rolecall.analyses.verdict import Verdicts
 from rolecall.reports.compare_command import compare
 from rolecall.reports.head_command import head
 from rolecall.reports.paths_command import paths
+from rolecall.reports.prune_command import table_of_pruning
 from rolecall.reports.top_effects import print_top_effects
 from rolecall.reports.top_heads import print_top_heads
 from rolecall.reports.verdict_summary import print_verdicts
@@ -124,7 +125,10 @@ def test_a_dossier_says_which_tasks_the_model_does_not_do(tmp_path: Path) -> Non
     done = CliRunner().invoke(head, [str(write_run(tmp_path)), "L1H3"])
     text = " ".join(done.output.split())
     assert "* the model is not shown to do bracket (55 % of 80 items right)" in text
-    assert "p over all heads and tasks; ratio to its effect elsewhere" in text
+    assert (
+        "p over all heads and tasks, or over heads with the pattern; ratio to its effect elsewhere"
+        in text
+    )
 
 
 def test_verdicts_with_odd_reasons(console: Console, tmp_path: Path) -> None:
@@ -167,3 +171,9 @@ def test_a_share_beyond_the_whole_is_not_given_a_size() -> None:
         "> 100 %",
         "–",
     ]
+
+
+def test_pruning_has_one_sign_and_no_negative_zero(console: Console) -> None:
+    rows = pd.DataFrame({"order": "random", "removed": [0, 1, 2], "value": [-0.004, -1.5, 2.0]})
+    console.print(table_of_pruning(rows))
+    assert said(console).splitlines()[-1].split()[-3:] == ["0.00", "−1.50", "2.00"]
