@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rolecall.reports.heatmap import role_heatmap
 from rolecall.reports.own_task import own_tasks
 from rolecall.reports.pruning_figure import pruning_curves
 from rolecall.reports.repair import total_direct_repair
-from rolecall.reports.run import Run
+from rolecall.reports.run import ALSO, MADE_BY, Run
 from rolecall.reports.score_effect import score_against_effect
 from rolecall.reports.sensitivity_figure import label_sensitivity
 from rolecall.reports.similarity import similarity_clusters
@@ -34,13 +35,49 @@ FIGURES: dict[str, tuple[tuple[str, ...], Draw]] = {
 """Figures of a whole run: name → the tables it needs, and what draws it."""
 
 
-def draw_all(run: Run, folder: Path) -> list[str]:
-    """The names of the figures drawn into the folder: those whose tables the run has."""
-    drawn = []
+@dataclass(frozen=True)
+class Drawn:
+    """What came of drawing.
+
+    Attributes:
+        names: The figures drawn.
+        left_out: Name → why there is no such figure.
+    """
+
+    names: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def draw_all(run: Run, folder: Path) -> Drawn:
+    """The names of the figures drawn into the folder, and why others are left out.
+
+    A figure that its rows do not allow is left out; the others are drawn all the same.
+    """
+    names, left_out = [], lacking(run)
     for name, draw in figures_of(run):
-        draw(save=folder / name)
-        drawn.append(name)
-    return drawn
+        try:
+            draw(save=folder / name)
+        except ValueError as error:
+            left_out[name] = str(error)
+        else:
+            names.append(name)
+    return Drawn(tuple(names), left_out)
+
+
+def lacking(run: Run) -> dict[str, str]:
+    """Figure of a whole run → which of its tables is absent or empty, and what writes it."""
+    found: dict[str, str] = {}
+    for name, (needs, _) in FIGURES.items():
+        gone = [table for table in needs if not _filled(run, table)]
+        if gone:
+            found[name] = "; ".join(_why(run, table) for table in gone)
+    return found
+
+
+def _why(run: Run, table: str) -> str:
+    if run.table(table) is not None:
+        return f"the {table} table is empty"
+    return f"no {table}: `{(MADE_BY | ALSO)[table]}` would add it"
 
 
 def figures_of(run: Run) -> Iterator[tuple[str, Draw]]:

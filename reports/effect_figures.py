@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from rolecall.reports.heatmap import hatch, map_height, outline
-from rolecall.reports.run import Run, rows_of, shape_of
+from rolecall.reports.heatmap import hatch, map_height, map_key, outline
+from rolecall.reports.run import Run, head_name, rows_of, shape_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_heads
 
@@ -20,6 +21,7 @@ KIND_COLOURS = {
     "mean": "#0072B2",
     "resample": "#009E73",
 }
+KIND_MARKS = {"zero": "o", "zero_folded": "^", "mean": "s", "resample": "D"}
 UNITS = {"logit_difference": "logits", "loss": "nats"}
 SHOWN = {
     "total": "total effect",
@@ -42,8 +44,8 @@ def effect_heatmap(
 ) -> Axes:
     """One number of every head on one task: orange where the head helps, violet where it harms.
 
-    Hatched heads have no such number. Outlined ones stand out among all heads and tasks
-    (`p_max` < .05).
+    Hatched heads have no such number. Outlined ones are those whose total effect stands out among
+    all heads and tasks (`p_max` < .05), whichever number the map shows.
 
     Args:
         data: A run, or rows of the effects table.
@@ -59,6 +61,8 @@ def effect_heatmap(
     if column not in SHOWN:
         raise ValueError(f"a map shows one of {', '.join(SHOWN)}, not {column!r}")
     rows = heads_of(data, task, [kind])
+    if column not in rows.columns:
+        raise ValueError(f"the effects table has no column {column!r}")
     shape = shape_of(data, rows)
     grid = np.full(shape, np.nan)
     grid[rows["layer"].astype(int), rows["head"].astype(int)] = rows[column].astype(float)
@@ -83,7 +87,13 @@ def effect_heatmap(
         )
         label_heads(axes, shape)
         hatch(axes, np.isnan(grid))
-        outline(axes, rows[rows["p_max"].astype(float) < 0.05].astype({"layer": int, "head": int}))
+        strong = rows[rows["p_max"].astype(float) < 0.05].astype({"layer": int, "head": int})
+        outline(axes, strong)
+        map_key(
+            axes,
+            outlined="total effect significant" if len(strong) else "",
+            hatched="no value" if np.isnan(grid).any() else "",
+        )
         axes.set_title(title_of(rows, task, kind))
         return finished(axes, rows, save)
 
@@ -98,7 +108,8 @@ def effect_forest(
 ) -> Axes:
     """The heads with the largest effects on a task, every kind of replacement side by side.
 
-    Dots are totals with their 95 % intervals; a cross is the generic damage of the same kind.
+    Marks are totals with their 95 % intervals; a cross is the generic damage of the same kind, the
+    rise in loss on unrelated text.
 
     Args:
         data: A run, or rows of the effects table.
@@ -125,12 +136,14 @@ def effect_forest(
             colour, total = KIND_COLOURS[kind], part["total"].astype(float)
             low, high = (part[c].astype(float) for c in ("total_low", "total_high"))
             axes.hlines(y, low, high, color=colour, lw=1.2)
-            axes.scatter(total, y, s=11, color=colour, label=kind.replace("_", " "), zorder=3)
+            dot = {"s": 11, "color": colour, "marker": KIND_MARKS[kind], "zorder": 3}
+            axes.scatter(total, y, label=kind.replace("_", " "), **dot)
             damage = part["generic_damage"].astype(float)
             axes.scatter(damage, y, s=12, color=colour, marker="x", lw=0.7, zorder=2)
-        axes.scatter([], [], s=12, color="0.3", marker="x", lw=0.7, label="generic damage")
+        axes.scatter([], [], s=12, color="0.3", marker="x", lw=0.7, label="generic damage (nats)")
         axes.set_yticks([place[name] for name in top], labels=top)
-        axes.set_xlabel(f"total effect ({_unit(rows, 'total')})")
+        axes.set_xlabel(f"total effect ({_unit(rows, 'total')}; positive: the head helps)")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5 * columns))
         axes.set_title(title_of(rows, task, None))
         figure = axes.get_figure(root=True)
         assert figure is not None
@@ -150,6 +163,8 @@ def heads_of(data: Run | pd.DataFrame, task: str, kinds: list[str] | None) -> pd
         known = ", ".join(sorted(effects["task"].unique()))
         raise ValueError(f"the effects table has no task {task!r}; it has {known}")
     rows = rows[rows["head"].notna() & rows["layer"].notna()]
+    names = [head_name(layer, head) for layer, head in rows[["layer", "head"]].to_numpy()]
+    rows = rows.assign(heads=names)
     if kinds is not None:
         there = ", ".join(sorted(rows["ablation"].unique()))
         rows = rows[rows["ablation"].isin(kinds)]
@@ -183,6 +198,6 @@ def _unit(rows: pd.DataFrame, column: str) -> str:
 
 def title_of(rows: pd.DataFrame, task: str, kind: str | None) -> str:
     """The task and the kind of replacement; a second line where the model cannot do the task."""
-    able = bool(rows["interpretable"].fillna(True).all())
+    able = "interpretable" not in rows or bool(rows["interpretable"].fillna(True).all())
     name = task.replace("_", " ") + (f", {kind.replace('_', ' ')}" if kind else "")
     return name if able else f"{name}\n(the model cannot do this task)"

@@ -9,13 +9,18 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
-from matplotlib.patches import Rectangle
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
 
 from rolecall.reports.run import Run, rows_of, shape_of, significant
 from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
-from rolecall.reports.ticks import label_heads
+from rolecall.reports.ticks import SCORE_KINDS, label_heads
 
-OUTLINE = "#D55E00"
+OUTLINE = "#000000"
+HATCH = {"facecolor": "#F7F7F7", "edgecolor": "0.75", "hatch": "////", "lw": 0}
+KEY_LINE = 0.17
+"""Inches that a key under a map takes."""
 
 
 def role_heatmap(
@@ -52,7 +57,7 @@ def role_heatmap(
     with rolecall_style():
         axes = new_axes(columns, map_height(shape, columns))
         _draw(axes, rows, column, shape)
-        axes.set_title(f"{role} ({rows['score_kind'].iloc[0]})")
+        axes.set_title(f"{role.replace('_', ' ')}{_kind(rows, column)}")
         return finished(axes, rows, save)
 
 
@@ -63,9 +68,11 @@ def map_height(shape: tuple[int, int], columns: int) -> float:
 
 
 def outline(axes: Axes, heads: pd.DataFrame, colour: str = OUTLINE) -> None:
-    """Nothing; draws a frame round the cell of each row's head."""
+    """Nothing; draws a frame round the cell of each row's head, seen on light and on dark."""
     cells = [Rectangle((h, layer), 1, 1) for layer, h in heads[["layer", "head"]].to_numpy()]
-    frame = PatchCollection(cells, facecolor="none", edgecolor=colour, lw=1.1, zorder=3)
+    width = _frame_width(axes)
+    frame = PatchCollection(cells, facecolor="none", edgecolor=colour, lw=width, zorder=3)
+    frame.set_path_effects([withStroke(linewidth=2.4 * width, foreground="white")])
     frame.set_clip_on(False)
     axes.add_collection(frame)
 
@@ -73,9 +80,35 @@ def outline(axes: Axes, heads: pd.DataFrame, colour: str = OUTLINE) -> None:
 def hatch(axes: Axes, absent: np.ndarray) -> None:
     """Nothing; hatches the cells [layer, head] that are True."""
     cells = [Rectangle((head, layer), 1, 1) for layer, head in np.argwhere(absent)]
-    axes.add_collection(
-        PatchCollection(cells, facecolor="#F7F7F7", edgecolor="0.75", hatch="////", lw=0)
-    )
+    axes.add_collection(PatchCollection(cells, **HATCH))
+
+
+def map_key(axes: Axes, *, outlined: str, hatched: str) -> None:
+    """Nothing; says under the map what a frame and a hatched cell are; an empty text is left out.
+
+    The figure grows by the line that this takes.
+    """
+    handles = []
+    if outlined:
+        handles.append(Patch(facecolor="none", edgecolor=OUTLINE, lw=1.1, label=outlined))
+    if hatched:
+        handles.append(Patch(**HATCH, label=hatched))
+    if not handles:
+        return
+    figure = axes.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    figure.set_figheight(figure.get_figheight() + KEY_LINE)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, columnspacing=1.2)
+
+
+def _frame_width(axes: Axes) -> float:
+    """Points: thinner where cells are small, so that a frame does not fill them."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    width, height = figure.get_size_inches()
+    across, down = (abs(b - a) for a, b in (axes.get_xlim(), axes.get_ylim()))
+    cell = 72 * min((width - 1.0) / across, (height - 0.8) / down)
+    return float(np.clip(0.1 * cell, 0.3, 1.1))
 
 
 def _draw(axes: Axes, rows: pd.DataFrame, column: str, shape: tuple[int, int]) -> None:
@@ -98,4 +131,16 @@ def _draw(axes: Axes, rows: pd.DataFrame, column: str, shape: tuple[int, int]) -
     )
     label_heads(axes, shape)
     hatch(axes, np.isnan(grid))
-    outline(axes, rows[significant(rows)])
+    strong = rows[significant(rows)]
+    outline(axes, strong)
+    map_key(
+        axes,
+        outlined="significant" if len(strong) else "",
+        hatched="no evidence" if np.isnan(grid).any() else "",
+    )
+
+
+def _kind(rows: pd.DataFrame, column: str) -> str:
+    """What the score is a share of, in brackets; nothing for other columns."""
+    said = SCORE_KINDS.get(str(rows["score_kind"].iloc[0]), "")
+    return f" ({said})" if said and column == "score" else ""

@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from rolecall.analyses.number_text import share
-from rolecall.reports.depth import say_nothing
-from rolecall.reports.effect_figures import UNITS, title_of
+from rolecall.reports.effect_figures import UNITS, heads_of, title_of
 from rolecall.reports.own_task import preferred_kind
-from rolecall.reports.run import Run, head_name, records, rows_of
+from rolecall.reports.run import Run, records
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
 DIRECT, TOTAL = "#E69F00", "#0072B2"
@@ -42,26 +41,17 @@ def total_direct_repair(
         save: A path without ending: .svg, .pdf, .png and .csv are written there.
 
     Raises:
-        ValueError: No effects on such a task.
+        ValueError: No effects of single heads on such a task, or none of this kind.
     """
-    effects = rows_of(data, "effects")
-    rows = effects[effects["task"] == task]
-    if rows.empty:
-        raise ValueError(
-            f"no effects on task {task!r}; there are {', '.join(sorted(set(effects['task'])))}"
-        )
+    rows = heads_of(data, task, None if ablation is None else [ablation])
     kind = ablation or preferred_kind(rows)
     rows = largest(rows[rows["ablation"] == kind], top)
     with rolecall_style():
         axes = new_axes(columns, 0.95 + 0.19 * max(len(rows), 2))
-        if rows.empty:
-            say_nothing(axes, f"no effects with ablation {kind!r}")
-            return finished(axes, rows, save)
         axes.axvline(0, color="0.6", lw=0.6, zorder=0)
         for y, row in enumerate(records(rows)):
             _head(axes, row, y)
-        names = [head_name(r["layer"], r["head"]) for r in records(rows)]
-        axes.set_yticks(range(len(rows)), labels=names)
+        axes.set_yticks(range(len(rows)), labels=rows["heads"].tolist())
         unit = UNITS.get(str(rows["metric"].iloc[0]), "")
         axes.set(ylim=(len(rows) - 0.4, -0.9), xlabel=f"effect ({unit}; positive: the head helps)")
         axes.set_title(title_of(rows, task, f"{kind} ablation"), loc="left")

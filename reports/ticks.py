@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
+
+SCORE_KINDS = {"mass": "share of attention", "hit": "share of links hit"}
+
+
+def score_label(kinds: Iterable[str]) -> str:
+    """What a score of these kinds (mass, hit) is.
+
+    >>> score_label(["mass", "hit", "hit"])
+    'score (share of attention, or of links hit)'
+    """
+    there = [said for kind, said in SCORE_KINDS.items() if kind in set(kinds)]
+    if not there:
+        return "score"
+    return f"score ({', or '.join([there[0], *(said[6:] for said in there[1:])])})"
 
 
 def step(n: int, most: int) -> int:
