@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.legend_handler import HandlerPatch
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Polygon, Rectangle
 
 from rolecall.reports.heatmap import map_height
@@ -44,7 +46,7 @@ def atlas(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = Non
     shape = shape_of(data, heads)
     letters = role_letters(role for roles in heads["roles"] for role in roles)
     with rolecall_style():
-        legend_lines = -(-(len(letters) + 4) // (2 * columns))
+        legend_lines = -(-(len(letters) + 5) // (2 * columns))
         height = map_height(shape, columns) + 0.135 * legend_lines
         axes = new_axes(columns, height)
         axes.set(xlim=(0, shape[1]), ylim=(shape[0], 0))
@@ -82,7 +84,7 @@ def _cells(axes: Axes, heads: pd.DataFrame) -> None:
                 Polygon([(x + 0.96, y + 0.5), (x + 0.96, y + 0.96), (x + 0.5, y + 0.96)])
             )
             corner_colours.append(role_colour(row["roles"][1]))
-    needed = heads[(heads["label"] == NO_LABEL) & (heads["tier"] == "D")]
+    needed = _helpers(heads)
     axes.scatter(needed["head"] + 0.5, needed["layer"] + 0.5, s=3, color="0.45", lw=0, zorder=4)
     white = [Rectangle((float(r["head"]), float(r["layer"])), 1, 1) for r in records(heads)]
     axes.add_collection(PatchCollection(white, facecolor="white", lw=0))
@@ -91,6 +93,11 @@ def _cells(axes: Axes, heads: pd.DataFrame) -> None:
         axes.add_collection(
             PatchCollection(corners, facecolors=corner_colours, edgecolor="white", lw=0.4)
         )
+
+
+def _helpers(heads: pd.DataFrame) -> pd.DataFrame:
+    """Heads without a label that some task needs all the same."""
+    return heads[(heads["label"] == NO_LABEL) & (heads["tier"] == "D")]
 
 
 def _letters(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, size: float) -> None:
@@ -102,7 +109,7 @@ def _letters(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, size: 
 
 def _legend(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, per_line: int) -> None:
     held = [role for roles in heads["roles"] for role in roles]
-    handles = [
+    handles: list[Artist] = [
         Patch(
             facecolor=role_colour(role),
             label=f"{letters[role]}  {role.replace('_', ' ')} ({held.count(role)})",
@@ -115,6 +122,10 @@ def _legend(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, per_lin
         handles.append(Patch(facecolor=grey, label=f"tier {tier}" if len(tier) == 1 else tier))
     without = len(heads) - len(labelled)
     handles.append(Patch(facecolor=PALE, label=f"{NO_LABEL} ({without} of {len(heads)})"))
+    helpers = len(_helpers(heads))
+    if helpers:
+        dot = {"color": "0.45", "marker": "o", "ms": 2.5, "ls": ""}
+        handles.append(Line2D([], [], **dot, label=f"effect without the pattern ({helpers})"))
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.legend(

@@ -9,9 +9,12 @@ from matplotlib.axes import Axes
 
 from rolecall.reports.depth import say_nothing
 from rolecall.reports.saving import finished, new_axes, rolecall_style
+from rolecall.reports.ticks import shortened
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+NAME_ROOM = 22
+"""Letters of a run's name in the legend."""
 
 
 def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
@@ -26,15 +29,15 @@ def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | Non
     runs = list(dict.fromkeys(depths["run"]))
     with rolecall_style():
         axes = new_axes(columns, 0.9 + (0.16 + 0.1 * len(runs)) * max(len(order), 2))
+        drawn = []
         for i, run in enumerate(runs):
             rows = depths[depths["run"] == run]
             shift = (i - (len(runs) - 1) / 2) * 0.7 / max(len(runs), 2)
             at = [order.index(role) + shift for role in rows["role"]]
             colour = COLOURS[i % len(COLOURS)]
             axes.hlines(at, rows["first"], rows["last"], color=colour, lw=0.8)
-            axes.scatter(
-                rows["depth"], at, s=16, color=colour, marker=MARKS[i % len(MARKS)], label=run
-            )
+            mark = {"s": 16, "color": colour, "marker": MARKS[i % len(MARKS)]}
+            drawn.append(axes.scatter(rows["depth"], at, **mark))
         axes.set_yticks(range(len(order)), labels=[str(role).replace("_", " ") for role in order])
         axes.set(xlim=(-0.03, 1.03), ylim=(len(order) - 0.4, -0.6))
         axes.set_xlabel("relative depth (0 first layer, 1 last)")
@@ -44,5 +47,8 @@ def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | Non
             return finished(axes, depths, save)
         figure = axes.get_figure(root=True)
         assert figure is not None
-        figure.legend(loc="outside lower center", ncols=min(len(runs), 2 * columns))
+        # A name that begins with _ would be dropped from a legend; a space before it does not show.
+        names = [f" {run}" if str(run).startswith("_") else str(run) for run in runs]
+        names = [shortened(name, NAME_ROOM) for name in names]
+        figure.legend(drawn, names, loc="outside lower center", ncols=min(len(runs), 2 * columns))
         return finished(axes, depths, save)

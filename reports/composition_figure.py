@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ from matplotlib.patches import FancyArrowPatch
 
 from rolecall.reports.depth import say_nothing
 from rolecall.reports.palette import ink_on, role_colour
+from rolecall.reports.role_key import key_below, letters_of
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, records, rows_of
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 
@@ -24,7 +26,7 @@ def composition_graph(
     """The strongest edges as arrows from an earlier head to a later one; layers go up.
 
     The line's style is the input that is fed (query, key or value), its width the composition
-    score beyond the random baseline. Heads with a label wear its colour.
+    score beyond the random baseline. Heads with a label wear its colour and letters.
 
     Args:
         data: A run with a table `composition`, or rows with kind (q, k or v), from_layer,
@@ -44,24 +46,24 @@ def composition_graph(
     with rolecall_style():
         places = _places(rows)
         layers = sorted({layer for layer, _ in places})
-        axes = new_axes(columns, 0.8 + min(0.38 * max(len(layers), 2), 6.2))
+        axes = new_axes(columns, 0.7 + min(0.38 * max(len(layers), 2), 6.2))
         if not len(rows):
             say_nothing(axes, "no edge stands out")
             return finished(axes, rows, save)
         _edges(axes, rows, places)
-        _nodes(axes, places, _labels(data))
+        labels = {at: role for at, role in _labels(data).items() if at in places}
+        _nodes(axes, places, labels, columns=columns)
         axes.set(xlim=(-0.06, 1.06), ylim=(-0.6, len(layers) - 0.4))
         axes.set_yticks(range(len(layers)), labels=[str(layer) for layer in layers])
         axes.set(xticks=[], ylabel="layer")
         axes.spines["bottom"].set_visible(False)
+        axes.set_title("wider: further beyond the random baseline", loc="left", fontsize=7)
         handles = [
             Line2D([], [], color=colour, ls=style, label=f"{kind.upper()} input")
             for kind, (colour, style) in KINDS.items()
             if kind in set(rows["kind"])
         ]
-        figure = axes.get_figure(root=True)
-        assert figure is not None
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        key_below(axes, handles, letters_of(labels.values()), columns=columns)
         return finished(axes, rows, save)
 
 
@@ -99,13 +101,17 @@ def _edges(axes: Axes, rows: pd.DataFrame, places: dict) -> None:
         axes.add_patch(arrow)
 
 
-def _nodes(axes: Axes, places: dict, labels: dict[tuple[int, int], str]) -> None:
+def _nodes(axes: Axes, places: dict, labels: dict[tuple[int, int], str], *, columns: int) -> None:
+    letters = letters_of(labels.values())
+    fullest = max(Counter(layer for layer, _ in places).values())
+    gap = " " if fullest <= 5 * columns else "\n"  # where many stand side by side
     for (layer, head), (x, y) in places.items():
         label = labels.get((layer, head), NO_LABEL)
         colour = "#FFFFFF" if label == NO_LABEL else role_colour(label)
         box = {"boxstyle": "round,pad=0.25", "fc": colour, "ec": "0.5", "lw": 0.5}
         place = {"ha": "center", "va": "center", "fontsize": 6, "color": ink_on(colour)}
-        axes.text(x, y, head_name(layer, head), bbox=box, **place)
+        name = f"{head_name(layer, head)}{gap}{letters.get(label, '')}".strip()
+        axes.text(x, y, name, bbox=box, **place)
 
 
 def _labels(data: Run | pd.DataFrame) -> dict[tuple[int, int], str]:

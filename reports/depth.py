@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from rolecall.reports.palette import role_colour
 from rolecall.reports.run import NO_LABEL, Run, labels_of, shape_of
-from rolecall.reports.saving import finished, new_axes, rolecall_style
+from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
+from rolecall.reports.ticks import step
 
 
 def depth_profile(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
@@ -29,7 +29,7 @@ def depth_profile(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | No
     order = counts.groupby("role")["layer"].mean().sort_values(kind="stable").index
     with rolecall_style():
         axes = new_axes(columns, 0.75 + 0.24 * max(len(order), 3))
-        room = 72 * (3.4 if columns == 1 else 6.6) * 0.68 / max(shape[0], 1)
+        room = 72 * column_width(columns) * 0.68 / max(shape[0], 1)
         biggest = min(15.0, max(room, 5.0)) ** 2
         most = max(int(counts["heads"].max()), 1) if len(counts) else 1
         for y, role in enumerate(order):
@@ -40,8 +40,13 @@ def depth_profile(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | No
             if biggest**0.5 >= 9:
                 _numbers(axes, rows, y, big=most)
         axes.set_yticks(range(len(order)), labels=[role.replace("_", " ") for role in order])
-        axes.set(xlim=(-0.7, shape[0] - 0.3), ylim=(len(order) - 0.4, -0.6), xlabel="layer")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=8 * columns, integer=True))
+        axes.set(
+            xlim=(-0.7, shape[0] - 0.3),
+            ylim=(len(order) - 0.4, -0.6),
+        )
+        size = f" (largest dot: {most} heads)" if most > 1 else ""
+        axes.set_xlabel(f"layer{size}")
+        axes.set_xticks(range(0, shape[0], step(shape[0], 8 * columns)))
         axes.tick_params(axis="y", length=0)
         if not len(order):
             say_nothing(axes, "no head has a label")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from rolecall.reports.palette import role_colour
+from rolecall.reports.palette import role_colour, text_colour
 from rolecall.reports.run import Run, rows_of, significant
 from rolecall.reports.saving import finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_places
@@ -24,7 +24,8 @@ def emergence(
 ) -> Axes:
     """A line for each role: the best head's score over the steps of training.
 
-    A filled dot is a step where that head's score is significant for the role.
+    A filled dot is a step where that head's score is significant for the role, a hollow one where
+    it is not.
 
     Args:
         checkpoints: Training step → run, or rows of its scores table; or one table of scores with
@@ -52,7 +53,8 @@ def emergence(
         axes.set(xlabel="training step", ylabel="best head's score", ylim=(-0.02, 1.05))
         axes.set_xscale("symlog", linthresh=max(1, _first(rows)))
         steps = sorted(set(rows["step"].astype(float)))
-        axes.set_xlim(steps[0], steps[-1] * 1.05 if steps[-1] > steps[0] else steps[0] + 1)
+        # One step alone stands at the right, beside its names.
+        axes.set_xlim(*((steps[0], steps[-1] * 1.05) if len(steps) > 1 else (-1, steps[0])))
         label_places(axes, steps, apart=0.2 / columns)
         _name_ends(axes, ends)
         return finished(axes, rows, save)
@@ -85,7 +87,7 @@ def _name_ends(axes: Axes, ends: list[tuple[float, float, str]]) -> None:
             textcoords="axes fraction",
             va="center",
             fontsize=6,
-            color=role_colour(role),
+            color=text_colour(role),
             arrowprops={"arrowstyle": "-", "lw": 0.4, "color": "0.6", "relpos": (0, 0.5)},
         )
 

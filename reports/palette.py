@@ -94,14 +94,23 @@ def blended(colour: str, strength: float, *, over: str = "#FFFFFF") -> str:
     return "#" + "".join(f"{c:02X}" for c in mixed)
 
 
+def text_colour(role: str) -> str:
+    """The role's colour, darkened until it reads on white: a contrast of 4.5 and more."""
+    shades = (blended("#000000", 0.05 * i, over=role_colour(role)) for i in range(21))
+    return next(shade for shade in shades if 1.05 / (_luminance(shade) + 0.05) >= 4.5)
+
+
 def ink_on(colour: str) -> str:
     """Black or white, whichever has more contrast on the colour (WCAG's relative luminance)."""
+    return "#000000" if _luminance(colour) > 0.179 else "#FFFFFF"
+
+
+def _luminance(colour: str) -> float:
     linear = [
         c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4
         for c in (channel / 255 for channel in _channels(colour))
     ]
-    luminance = sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-    return "#000000" if luminance > 0.179 else "#FFFFFF"
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def _channels(colour: str) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -40,10 +41,12 @@ def recall_curve(table: pd.DataFrame, *, columns: int = 1, save: Path | None = N
         axes.plot(mean.index.map(place), mean, color="black", marker="o", ms=3, zorder=2)
         axes.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
         axes.set_ylim(-0.03, 1.05)
-        axes.set_xlabel("noise on the weights (share of their root mean square)")
+        axes.set_xlabel("noise (share of the weights' root mean square)")
         axes.set_ylabel("recall")
         fallen = rows[rows["recall"] < 1].sort_values("noise").drop_duplicates("role")
-        label_points(
-            axes, [*fallen["noise"].map(place)], [*fallen["recall"]], [*fallen["role"]], size=5
-        )
+        along = np.linspace(0, len(levels) - 1, 12 * len(levels))
+        line = [*zip(along, np.interp(along, range(len(levels)), mean), strict=True)]
+        names = [role.replace("_", " ") for role in fallen["role"]]
+        at = [*fallen["noise"].map(place)]
+        label_points(axes, at, [*fallen["recall"]], names, avoid=line, size=5)
         return finished(axes, rows, save)

@@ -7,10 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 
 from rolecall.reports.palette import blended, role_colour
 from rolecall.reports.run import Run, head_name, rows_of, significant
 from rolecall.reports.saving import finished, new_axes, rolecall_style
+from rolecall.reports.ticks import score_label
+
+PALE_BAR = 0.35
+"""How strong the colour of a bar is that is not significant."""
 
 
 def evidence_profile(
@@ -36,25 +41,26 @@ def evidence_profile(
     rows = rows_of_head(rows_of(data, "scores"), head)
     rows = rows.sort_values(["family", "role"], kind="stable").reset_index(drop=True)
     with rolecall_style():
-        axes = new_axes(columns, 0.9 + 0.2 * len(rows))
+        axes = new_axes(columns, 1.05 + 0.2 * len(rows))
         at = np.arange(len(rows))
         strong = significant(rows)
         colours = [
-            role_colour(role) if full else blended(role_colour(role), 0.35)
+            role_colour(role) if full else blended(role_colour(role), PALE_BAR)
             for role, full in zip(rows["role"], strong, strict=True)
         ]
         axes.barh(at, rows["score"].astype(float), height=0.66, color=colours)
         _intervals(axes, rows, at)
         _marks(axes, rows, at)
-        names = [f"{role.replace('_', ' ')}" for role in rows["role"]]
+        names = [role.replace("_", " ") for role in rows["role"]]
         axes.set_yticks(at, labels=names)
         axes.set(xlim=(0, 1.02), ylim=(len(rows) - 0.4, -0.6))
-        axes.set_xlabel("score (share of attention, or of links hit)")
+        axes.set_xlabel(score_label(rows["score_kind"]))
         axes.set_title(f"{head_name(*head)}: evidence for every role", loc="left")
         axes.tick_params(axis="y", length=0)
         figure = axes.get_figure(root=True)
         assert figure is not None
-        figure.legend(loc="outside lower center", ncols=3, columnspacing=1.2)
+        handles = [*_key(strong), *axes.get_legend_handles_labels()[0]]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, columnspacing=1.2)
         return finished(axes, rows, save)
 
 
@@ -71,6 +77,16 @@ def rows_of_head(rows: pd.DataFrame, head: tuple[int, int]) -> pd.DataFrame:
             f"there is no head {head_name(*head)} in this run; heads go from L0H0 to {last}"
         )
     return found
+
+
+def _key(strong: pd.Series) -> list[Patch]:
+    """What full and pale bars are, those that there are."""
+    shades = {"significant": (1.0, strong.any()), "not significant": (PALE_BAR, not strong.all())}
+    return [
+        Patch(facecolor=blended("#404040", dark), label=label)
+        for label, (dark, there) in shades.items()
+        if there
+    ]
 
 
 def _intervals(axes: Axes, rows: pd.DataFrame, at: np.ndarray) -> None:

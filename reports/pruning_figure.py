@@ -67,8 +67,8 @@ def pruning_curves(
         axes.set_xlim(0, most)
         powers = [2**k for k in range(most.bit_length())]
         label_places(axes, [0, *powers], apart=0.11 / columns)
-        unit = UNITS.get(metric, "")
-        axes.set(xlabel="heads removed", ylabel=f"{metric.replace('_', ' ')} ({unit})")
+        unit = f" ({UNITS[metric]})" if metric in UNITS else ""
+        axes.set(xlabel="heads removed", ylabel=f"{metric.replace('_', ' ')}{unit}")
         axes.set_title(task.replace("_", " "), loc="left")
         figure = axes.get_figure(root=True)
         assert figure is not None

@@ -21,6 +21,8 @@ def label_sensitivity(
 ) -> Axes:
     """For each threshold, how many labels change when it is lowered and when it is raised.
 
+    Each bar says the number of labels and the value that the threshold was moved to.
+
     Args:
         data: A run with sensitivity.csv, or rows with `threshold`, its `value`, what it is
             `moved_to`, and `flips`, the number of heads with another label then.
@@ -43,15 +45,18 @@ def label_sensitivity(
             if part.empty:
                 continue
             at = [names.index(name) + shift for name in part["threshold"]]
-            word = "lowered" if shift < 0 else "raised"
-            by = (part["moved_to"] / part["value"] - 1).abs().max()
-            label = f"{word} by {by:.0%}"
+            label = "lowered" if shift < 0 else "raised"
             drawn = axes.barh(at, part["flips"], height=0.32, color=colour, label=label)
-            axes.bar_label(drawn, fontsize=5.5, padding=2)  # where no label changes, that is seen
-        axes.set_yticks(range(len(names)), labels=[str(n).replace("_", " ") for n in names])
+            # Where no label changes, that is said too, and what the threshold was moved to.
+            moves = zip(part["flips"], part["moved_to"], strict=True)
+            said = [f"{flips:.0f} at {to:.3g}" for flips, to in moves]
+            axes.bar_label(drawn, said, fontsize=5.5, padding=2)
+        now = dict(zip(rows["threshold"], rows["value"], strict=True))
+        labels = [f"{str(name).replace('_', ' ')} = {now[name]:.3g}" for name in names]
+        axes.set_yticks(range(len(names)), labels=labels)
         axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="labels that change")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlim(0, max(1.0, float(rows["flips"].max()) * 1.08))
+        axes.set_xlim(0, max(1.0, float(rows["flips"].max())) * 1.3)
         axes.tick_params(axis="y", length=0)
         figure = axes.get_figure(root=True)
         assert figure is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,17 +10,21 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import pdist
 
 from rolecall.reports.heatmap import OUTLINE
-from rolecall.reports.palette import role_colour
+from rolecall.reports.palette import text_colour
+from rolecall.reports.role_key import key_below, letters_of
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, records, rows_of
 from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import step
 
 ALIKE = 0.2
 """Heads nearer than this (root mean square difference of excess over chance) are one cluster."""
+
+LIKENESS = "likeness (0: the two furthest apart here)"
 
 
 def similarity_clusters(
@@ -28,7 +33,7 @@ def similarity_clusters(
     """How alike the strongest heads are, in the order of a hierarchical clustering.
 
     A head's profile is its score beyond chance for every role; the darker a cell, the nearer two
-    profiles are. Clusters are framed. Names of heads wear their role's colour.
+    profiles are. Clusters are framed. Names of heads wear their role's colour and letters.
 
     Args:
         data: A run, or rows of the scores table.
@@ -40,10 +45,13 @@ def similarity_clusters(
     ordered, clusters = clustered(profiles)
     near = pd.DataFrame(1 - _distances(ordered), index=ordered.index, columns=ordered.index)
     with rolecall_style():
-        axes = new_axes(columns, column_width(columns) * 0.9)
-        every = step(len(near), 36 * columns)
+        side = min(column_width(columns) - 0.45, 5.0)
+        axes = new_axes(columns, side + 0.85)
+        every = step(len(near), int(side * 11))
+        roles = _roles(data, near.index)
+        letters = letters_of(roles.values())
         sns.heatmap(
-            near,
+            near.rename(index={name: f"{name} {letters[role]}" for name, role in roles.items()}),
             ax=axes,
             cmap="cividis_r",
             vmin=0,
@@ -51,13 +59,14 @@ def similarity_clusters(
             square=True,
             xticklabels=False,
             yticklabels=every,
-            cbar_kws={"label": "likeness (1 − distance of profiles)", "shrink": 0.7},
+            cbar_kws={"label": LIKENESS, "location": "bottom", "shrink": 0.7, "aspect": 30},
         )
         axes.set(xlabel="the same heads", ylabel="")
-        axes.tick_params(length=0, labelsize=5.5 if len(near) > 25 * columns else 6.5)
+        axes.tick_params(length=0, labelsize=min(6.5, 0.85 * 72 * side / len(near) * every))
         axes.tick_params(axis="y", rotation=0)
         _frames(axes, clusters)
-        _colour_labels(axes, data)
+        _colour_labels(axes, roles)
+        key_below(axes, [], letters, columns=columns)
         return finished(axes, near.rename_axis("head").reset_index(), save)
 
 
@@ -93,15 +102,20 @@ def _frames(axes: Axes, clusters: np.ndarray) -> None:
     for begin, end in pairwise(starts):
         if end - begin > 1:
             x, y = (begin, end, end, begin, begin), (begin, begin, end, end, begin)
-            axes.plot(x, y, color=OUTLINE, lw=0.9, clip_on=False)
+            seen = [withStroke(linewidth=2.2, foreground="white")]
+            axes.plot(x, y, color=OUTLINE, lw=0.9, clip_on=False, path_effects=seen)
 
 
-def _colour_labels(axes: Axes, data: Run | pd.DataFrame) -> None:
-    labels = labels_of(data) if isinstance(data, Run) else None
-    if labels is None:
-        return
-    role = {head_name(r["layer"], r["head"]): r["label"] for r in records(labels)}
+def _roles(data: Run | pd.DataFrame, names: Iterable[str]) -> dict[str, str]:
+    """Head → its label, for those of the heads that have one."""
+    if not isinstance(data, Run):
+        return {}
+    found = {head_name(r["layer"], r["head"]): r["label"] for r in records(labels_of(data))}
+    return {n: found[n] for n in names if found.get(n, NO_LABEL) != NO_LABEL}
+
+
+def _colour_labels(axes: Axes, roles: Mapping[str, str]) -> None:
     for text in axes.get_yticklabels():
-        label = role.get(text.get_text(), NO_LABEL)
-        text.set_color("0.45" if label == NO_LABEL else role_colour(label))
-        text.set_fontweight("normal" if label == NO_LABEL else "bold")
+        role = roles.get(text.get_text().split(" ")[0])
+        text.set_color("0.4" if role is None else text_colour(role))
+        text.set_fontweight("normal" if role is None else "bold")
