@@ -10,7 +10,7 @@ import pandas as pd
 
 from rolecall.analyses.evidence import open_evidence
 from rolecall.analyses.own_task import primary
-from rolecall.reports.own_task import judged_effects, not_done
+from rolecall.reports.own_task import judged_effects, not_done, with_p
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, significant
 from rolecall.reports.stored_samples import samples_of_head
 
@@ -29,8 +29,9 @@ class Dossier:
             `not judged` where no verdicts were worked out and it stands out for no role.
         reasons: (role, tier, why) for each role it holds; else its nearest miss, tier empty.
         scores: Its rows of the scores table, strongest margin first, with `sure`.
-        effects: Its rows of the effects table, largest first, one a task, with `ratio` to its
-            effect elsewhere and `cannot`, how the model fares at a task that it does not do.
+        effects: Its rows of the effects table, largest first, one a task; with `p`, the one that
+            decides, `ratio` to its effect elsewhere, and `cannot`, how the model fares at a task
+            that it does not do.
         weights: Name → number.
         fed_by, feeds: Heads before and after it: name, input (q, k, v), excess over baseline.
         templates: For its leading role, mean score by template, best first.
@@ -51,6 +52,15 @@ class Dossier:
     templates: tuple[tuple[str, float], ...]
     samples: tuple[Row, ...]
     missing: tuple[tuple[str, str], ...]
+
+    @property
+    def called(self) -> str:
+        """Its label and tier in words."""
+        label = self.label.replace("_", " ")
+        if self.label == NO_LABEL and self.tier == "D":
+            return f"{label}, though some task needs it (tier D)"
+        tier = f"tier {self.tier}" if len(self.tier) == 1 else self.tier
+        return f"{label}, {tier}" if tier else label
 
 
 def dossier(run: Run, head: tuple[int, int], *, samples: Sequence[Row] = ()) -> Dossier:
@@ -108,11 +118,15 @@ def _effects(run: Run, head: tuple[int, int]) -> tuple[Row, ...]:
         return ()
     rows = _of(primary(effects), head)
     if "scores" in run.tables:
-        own = _of(judged_effects(run), head).dropna(subset="task").drop_duplicates("task")
-        rows = rows.merge(own[["task", "ratio"]], on="task", how="left")
+        own = _of(judged_effects(run), head).dropna(subset="task")
+        rows = with_p(rows, own)
+        own = own.drop_duplicates("task")[["task", "ratio"]]
+        rows = rows.merge(own, on="task", how="left")
+    else:
+        rows = rows.assign(p=rows["p_max"], ratio=None)
     rows = rows.assign(cannot=rows["task"].map(not_done(run)))
     order = rows["total"].astype(float).abs().sort_values(ascending=False, kind="stable").index
-    return tuple({"ratio": None, **row} for row in _plain(rows.loc[order]))
+    return _plain(rows.loc[order])
 
 
 def _reasons(run: Run, head: tuple[int, int]) -> tuple[tuple[str, str, str], ...]:

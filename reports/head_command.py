@@ -61,8 +61,7 @@ def head(run: Path, head: str, html: Path | None, figure: Path | None, model: st
 
 def print_dossier(facts: Dossier, console: Console) -> None:
     """Nothing; prints a head's dossier."""
-    tier = f", tier {facts.tier}" if len(facts.tier) == 1 else f", {facts.tier}" * bool(facts.tier)
-    console.print(f"[bold]{facts.name}[/bold]  {facts.label.replace('_', ' ')}{tier}")
+    console.print(f"[bold]{facts.name}[/bold]  {escape(facts.called)}", highlight=False)
     for role, held, why in facts.reasons:
         what = f"{role} {held}" if held else f"nearest to {role}"
         console.print(f"  {what}: {why}", markup=False, highlight=False)
@@ -81,7 +80,8 @@ def print_dossier(facts: Dossier, console: Console) -> None:
         kind = facts.effects[0]["ablation"]
         console.print(
             f"\n[bold]What breaks without it[/bold] ({kind} ablation; positive: the head helps; "
-            "p over all heads and tasks; ratio to its effect elsewhere)",
+            "p over all heads and tasks, or over heads with the pattern; ratio to its effect "
+            "elsewhere)",
             highlight=False,
         )
         console.print(_effects(facts))
@@ -169,7 +169,7 @@ def _effects(facts: Dossier) -> Table:
             escape(row["task"]) + "*" * bool(row["cannot"]) + by,
             number(row["total"], signed=True),
             interval(row["total_low"], row["total_high"]),
-            "–" if row["cannot"] else p_text(row["p_max"]),
+            "–" if row["cannot"] else p_text(row["p"]),
             "–" if row["cannot"] else times(row["ratio"]),
             number(row["direct"], signed=True),
             share(row["self_repair"]),

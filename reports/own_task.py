@@ -68,6 +68,14 @@ def judged_effects(run: Run) -> pd.DataFrame:
     return found.assign(p=np.fmin(found["p_max"].astype(float), asked_for(found)))
 
 
+def with_p(rows: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the effects table with `p`: what `judged_effects` has for head and task, or p_max."""
+    keys = ["task", "layer", "head"]
+    held = judged.dropna(subset=["task", "p"]).groupby(keys)["p"].min()
+    asked = held.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy(dtype=float)
+    return rows.assign(p=np.fmin(rows["p_max"].to_numpy(dtype=float), asked))
+
+
 def thresholds_of(run: Run) -> Thresholds:
     """What the run's verdicts asked for, as the manifest has it, else the usual."""
     said = run.manifest.get("settings", {}).get("verdict", {})

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rolecall.analyses.own_task import primary
-from rolecall.reports.own_task import judged_effects, not_done, own_tasks
+from rolecall.reports.own_task import judged_effects, not_done, own_tasks, with_p
 from rolecall.reports.palette import role_colour, role_letters
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
 from rolecall.reports.shown_effect import shown_effects
@@ -109,7 +109,7 @@ def _effects(run: Run, keys: pd.MultiIndex, judged: pd.DataFrame) -> dict[str, A
             "total": _column(rows, "total", keys),
             "low": _column(rows, "total_low", keys),
             "high": _column(rows, "total_high", keys),
-            "p": _column(rows, "p_max", keys, 6),
+            "p": _column(with_p(rows, judged), "p", keys, 6),
             "ratio": _column(own[own["task"] == task], "ratio", keys, 2),
             "direct": _column(rows, "direct", keys),
             "repair": _column(rows, "self_repair", keys, 2),

@@ -587,3 +587,21 @@ def test_numbers_have_one_sign_and_no_negative_zero(run: Run, page: str) -> None
     for text in (said(page), report_markdown(run), said(head_html(run, dossier(run, (1, 3))))):
         assert not re.search(r"(?<![\w-])-\d+\.\d", text)
         assert not re.search(r"[-−]0\.0+(?!\d)", text)
+
+
+def test_p_is_the_one_that_decides(tmp_path: Path) -> None:
+    """What a pattern asked for is no search over all heads; what nobody asked for is one."""
+    write_run(tmp_path)
+    effects = pd.read_parquet(tmp_path / "effects.parquet").assign(p_value=0.001, p_max=0.4)
+    effects.to_parquet(tmp_path / "effects.parquet", index=False)
+    run = read_run(tmp_path)
+    story, data = story_of(run, "coreference"), data_of(report_html(run))
+    held = {head["name"] for head in story.heads}
+    assert held
+    for i, place in enumerate(zip(data["layer"], data["head"], strict=True)):
+        name = f"L{place[0]}H{place[1]}"
+        (row,) = [row for row in dossier(run, place).effects if row["task"] == "coreference"]
+        shown = data["effects"]["coreference"]["p"][i]
+        assert row["p"] == pytest.approx(shown)
+        assert (shown < 0.05) == (name in held)
+    assert all(head["p"] < 0.05 for head in story.heads)

@@ -69,7 +69,7 @@
       if (known(scores.low[i])) text += " (" + fixed(scores.low[i]) + "–" + fixed(scores.high[i]) + ")";
       text += ", chance " + fixed(scores.chance) + ", margin " + fixed(scores.margin[i], true);
     }
-    if (known(row.total)) text += "\neffect on " + row.task + " " + fixed(row.total, true) + " (p over all heads and tasks " + pText(row.p) + ")";
+    if (known(row.total)) text += "\neffect on " + row.task + " " + fixed(row.total, true) + " (p " + pText(row.p) + ")";
     return text;
   }
 
@@ -212,7 +212,7 @@
     }
     return chart;
   }
-  const EFFECTS = [["Task"], ["Total", "n"], ["p", "n"], ["Ratio", "n"], ["Direct", "n lesser"], ["Repaired", "n lesser"], ["Damage", "n lesser"], ["Other kinds", "lesser"]];
+  const EFFECTS = [["Task", "name"], ["Total", "n"], ["p", "n"], ["Ratio", "n"], ["Direct", "n lesser"], ["Repaired", "n lesser"], ["Damage", "n lesser"], ["Other kinds", "lesser"]];
   function effectsTable(i) {
     const lines = [], unable = [], kind = Object.values(data.effects).map((e) => e.ablation)[0];
     for (const [task, e] of Object.entries(data.effects)) {
@@ -223,14 +223,14 @@
       if (known(e.low[i])) total.append(" ", element("small", {}, fixed(e.low[i]) + " to " + fixed(e.high[i])));
       const repair = !known(e.repair[i]) ? "–" : e.repair[i] > 1 ? "> 100 %" : Math.round(100 * e.repair[i]) + " %";
       const cells = [task + (e.ablation === kind ? "" : " (" + e.ablation + ")"), total, pText(e.p[i]), e.cannot ? "–" : times(e.ratio[i]), fixed(e.direct[i], true), repair, fixed(e.damage[i], true), kinds || "–"];
-      const made = cells.map((cell, n) => n ? element("td", { class: EFFECTS[n][1], "data-label": EFFECTS[n][0].toLowerCase() }, cell) : element("th", { scope: "row" }, cell));
+      const made = cells.map((cell, n) => n ? element("td", { class: EFFECTS[n][1], "data-label": EFFECTS[n][0].toLowerCase() }, cell) : element("th", { scope: "row", class: "name" }, cell));
       lines.push([Math.abs(e.total[i]), element("tr", {}, ...made)]);
     }
     if (!lines.length) return element("p", { class: "hint" }, Object.keys(data.effects).length ? "This head was not removed in this run." : "No effects were measured in this run (rolecall ablate).");
     lines.sort((a, b) => b[0] - a[0]);
     const head = element("tr", {}, ...EFFECTS.map(([name, look]) => element("th", { scope: "col", class: look || "" }, name)));
-    const table = element("table", { class: "stack", style: "--main: 4" }, element("thead", {}, head), element("tbody", {}, ...lines.map((line) => line[1])));
-    const hint = "By " + kind + " ablation, with 95 % intervals. Positive: the model does the task worse without the head. p: over all heads and tasks. Ratio: the effect over that on other tasks or unrelated text, whichever is more; known for the tasks of roles.";
+    const table = element("table", { class: "stack", style: "--main: 4.4" }, element("thead", {}, head), element("tbody", {}, ...lines.map((line) => line[1])));
+    const hint = "By " + kind + " ablation, with 95 % intervals. Positive: the model does the task worse without the head. p: over all heads and tasks; on the task of a role whose pattern the head has, over such heads alone, if that is smaller. Ratio: the effect over that on other tasks or unrelated text, whichever is more; known for the tasks of roles.";
     const star = unable.length ? " * The model is not shown to do " + unable.join(", ") + ", so an effect on it tells nothing." : "";
     return element("div", {}, element("div", { class: "scroll" }, table), element("p", { class: "hint" }, hint + star));
   }
