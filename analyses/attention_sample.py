@@ -23,8 +23,9 @@ from rolecall.analyses.export import crafted_examples
 from rolecall.analyses.heads import require_head
 from rolecall.analyses.hooks import read_patterns, read_z
 from rolecall.analyses.manifest import digest
+from rolecall.analyses.manifest_file import read_manifest
 from rolecall.analyses.models import Model
-from rolecall.analyses.tables import read_json, write_json
+from rolecall.analyses.tables import write_json
 from rolecall.analyses.top_tokens import token_texts, top_tokens
 from rolecall.probes.base import Example, Link
 
@@ -111,7 +112,7 @@ def choose(
     """
     role = str(rows["role"].iloc[0])
     examples = crafted_examples(model, role, n=n, seed=seed).examples
-    facts = read_json(folder / "manifest.json").get("roles", {}).get(role, {})
+    facts = read_manifest(folder).get("roles", {}).get(role, {})
     if facts.get("dataset_hash", digest(examples)) != digest(examples):
         raise ValueError(
             f"the examples of {role!r} are not those that {folder} was made with, for rolecall or "

@@ -11,8 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from rolecall.analyses.manifest_file import read_manifest
 from rolecall.analyses.models import Model
-from rolecall.analyses.tables import plain, read_json, write_json
+from rolecall.analyses.tables import plain, write_json
 from rolecall.probes.base import Crafted, Probe, Task
 
 PACKAGES = ("rolecall", "torch", "transformers", "transformer-lens", "numpy", "pandas", "pyarrow")
@@ -121,10 +122,9 @@ def check_folder(folder: Path, model: Model) -> None:
 
 
 def _earlier(folder: Path, model: dict[str, Any]) -> dict[str, Any]:
-    path = folder / "manifest.json"
-    if not path.is_file():
+    if not (folder / "manifest.json").is_file():
         return {}
-    before = read_json(path)
+    before = read_manifest(folder)
     held = before.get("model", {})
     if model_digest(held) != model_digest(model):
         raise ValueError(

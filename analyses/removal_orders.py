@@ -12,8 +12,9 @@ import pandas as pd
 
 from rolecall.analyses.heads import Head, Unit
 from rolecall.analyses.labels import LABELS
+from rolecall.analyses.manifest_file import read_manifest
 from rolecall.analyses.own_task import HEAD, primary
-from rolecall.analyses.tables import read_json, read_table
+from rolecall.analyses.tables import read_table
 
 RANDOM, LARGEST, SMALLEST = "random", "largest effect", "smallest effect"
 
@@ -70,7 +71,7 @@ def read_ranks(run: Path) -> Ranks:
     Raises:
         ValueError: It has no scores or no effects.
     """
-    facts = read_json(run / "manifest.json").get("roles", {})
+    facts = read_manifest(run).get("roles", {})
     verdicts = (run / "verdicts.parquet").is_file()
     named = read_table(run, "verdicts") if verdicts else pd.DataFrame(columns=["role", "tier"])
     named = named[named["tier"].isin(LABELS)]

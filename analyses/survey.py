@@ -21,11 +21,12 @@ from rolecall.analyses.generalise import Blind, generalise
 from rolecall.analyses.heads import head_name
 from rolecall.analyses.judge import judge
 from rolecall.analyses.manifest import describe, model_digest
+from rolecall.analyses.manifest_file import read_manifest
 from rolecall.analyses.models import Model
 from rolecall.analyses.own_task import HEAD
 from rolecall.analyses.role_tasks import role_tasks
 from rolecall.analyses.scan import scan
-from rolecall.analyses.tables import read_json, read_table
+from rolecall.analyses.tables import read_table
 from rolecall.analyses.tiers import Thresholds
 from rolecall.analyses.verdict import Verdicts, verdict
 from rolecall.analyses.weights import weights
@@ -115,7 +116,7 @@ def _has_weights(model: Model, out: Path, seed: int) -> bool:
     try:
         for name in ("weights", "composition"):
             read_table(out, name)
-        manifest = read_json(out / "manifest.json")
+        manifest = read_manifest(out)
     except ValueError:
         return False
     same = model_digest(manifest.get("model", {})) == model_digest(describe(model))

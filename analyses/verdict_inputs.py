@@ -11,8 +11,9 @@ import pandas as pd
 
 from rolecall.analyses.evidence import Evidence, open_evidence
 from rolecall.analyses.judge import Context
+from rolecall.analyses.manifest_file import read_manifest
 from rolecall.analyses.own_task import HEAD
-from rolecall.analyses.tables import Lacking, read_json, read_table
+from rolecall.analyses.tables import Lacking, read_table
 from rolecall.analyses.tiers import Thresholds
 
 
@@ -66,7 +67,7 @@ def _optional(folder: Path, name: str, open_question: str, notes: list[str]) -> 
 
 def _manifest(folder: Path, notes: list[str]) -> dict[str, Any]:
     try:
-        return read_json(folder / "manifest.json")
+        return read_manifest(folder)
     except Lacking as error:
         notes.append(f"{error}; roles' tasks are taken from the installed probes")
         return {}

@@ -227,10 +227,10 @@ def _unsure(
     helpers: tuple[Named, ...], rows: pd.DataFrame, here: pd.DataFrame
 ) -> tuple[Named, ...]:
     """Heads that are no helpers, though their effect is no smaller than that of one."""
-    if not helpers:
+    totals = [head["total"] for head in helpers if head["total"] is not None]
+    if not totals:
         return ()
-    held = pd.MultiIndex.from_frame(here[HEAD])
-    least = min(head["total"] for head in helpers if head["total"] is not None)
+    held, least = pd.MultiIndex.from_frame(here[HEAD]), min(totals)
     rest = rows[~pd.MultiIndex.from_frame(rows[HEAD]).isin(held) & (rows["total"] >= least)]
     rest = rest.sort_values("total", ascending=False, kind="stable").head(3)
     return tuple(_named(record) for record in rest.to_dict("records"))

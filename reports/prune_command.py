@@ -49,12 +49,13 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
     Needs a run folder with scores and effects; writes pruning.parquet and a figure a task. Only
     tasks that the model can do are pruned.
     """
-    from rolecall.analyses.tables import read_json, read_table
+    from rolecall.analyses.manifest_file import read_manifest
+    from rolecall.analyses.tables import read_table
 
     folder = run_folder(out, options)
     for name in ("scores", "effects"):
         read_table(folder, name)
-    read_json(folder / "manifest.json")
+    read_manifest(folder)
     from rich.console import Console
     from rich.markup import escape
 

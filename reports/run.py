@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from rolecall.analyses.tables import SCHEMAS, read_json, read_table
+from rolecall.analyses import head_names
+from rolecall.analyses.manifest_file import read_manifest
+from rolecall.analyses.tables import SCHEMAS, read_table
 
 MADE_BY = {
     "scores": "rolecall scan",
@@ -95,8 +96,8 @@ def read_run(folder: Path | str) -> Run:
     tables |= {n: _read_csv(path) for n in CSV if (path := folder / f"{n}.csv").is_file()}
     if not tables:
         raise ValueError(f"{folder} holds no table; run `rolecall scan` into it first")
-    path = folder / "manifest.json"
-    return Run(folder, read_json(path) if path.is_file() else {}, tables)
+    there = (folder / "manifest.json").is_file()
+    return Run(folder, read_manifest(folder) if there else {}, tables)
 
 
 def rows_of(data: Run | pd.DataFrame, name: str) -> pd.DataFrame:
@@ -131,7 +132,7 @@ def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 def head_name(layer: int, head: int) -> str:
     """`L5H1`, both counted from 0."""
-    return f"L{int(layer)}H{int(head)}"
+    return head_names.head_name((int(layer), int(head)))
 
 
 def parse_head(text: str, run: Run) -> tuple[int, int]:
@@ -140,10 +141,7 @@ def parse_head(text: str, run: Run) -> tuple[int, int]:
     Raises:
         ValueError: It is no such name, or the run has no such head.
     """
-    match = re.fullmatch(r"L(\d+)H(\d+)", text.strip(), re.IGNORECASE)
-    if match is None:
-        raise ValueError(f"{text!r} names no head; write L5H1 for head 1 of layer 5, both from 0")
-    layer, head = int(match[1]), int(match[2])
+    layer, head = head_names.named_head(text)
     if not all(run.shape):
         raise ValueError(
             f"no table in {run.folder} names a head; run `rolecall scan` into it first"

@@ -251,7 +251,7 @@ def test_the_command_prints_counts_leaders_and_the_share_without_a_label(run, ca
     assert stop.value.code == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "L1H2 A 0.70, effect +1.80" in out
-    assert "4 of 8 heads (50%) have no clean label" in out
+    assert "4 of 8 heads (50 %) have no clean label" in out
     assert "Labels that flip when a threshold is moved" in out
 
 
