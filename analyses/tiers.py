@@ -144,7 +144,7 @@ TIERS = (
     Tier("A", True, True, "helps", True, True, "pattern, and an effect on its own task first"),
     Tier("B", True, True, "helps", None, None, "pattern and effect, not specific"),
     Tier("E", True, None, "harms", None, None, "the opposite sign: it works against the role"),
-    Tier("C", True, None, None, None, None, "pattern without a detected effect"),
+    Tier("C", True, None, None, None, None, "the pattern alone: no effect detected, or tested"),
     Tier("D", False, None, "helps", None, None, "effect without the pattern: no head of this role"),
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ from rolecall.reports.palette import (
     role_colour,
     role_letters,
 )
-from rolecall.reports.run import NO_LABEL, Run, labels_of, records, shape_of
+from rolecall.reports.run import NO_LABEL, Run, labels_of, records, shape_of, without_label
 from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_heads
 
@@ -59,7 +59,7 @@ def atlas(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = Non
             _letters(axes, heads, letters, size=min(7.0, 30 * min(cell)))
         label_heads(axes, shape)
         axes.spines[:].set_visible(False)
-        _legend(axes, heads, letters, per_line=2 * columns)
+        _legend(axes, heads, letters, none=without_label(data), per_line=2 * columns)
         rows = heads.assign(roles=[";".join(roles) for roles in heads["roles"]])
         return finished(axes, rows, save)
 
@@ -107,7 +107,9 @@ def _letters(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, size: 
         axes.text(row["head"] + 0.5, row["layer"] + 0.5, letters[row["label"]], **place)
 
 
-def _legend(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, per_line: int) -> None:
+def _legend(
+    axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, none: str, per_line: int
+) -> None:
     held = [role for roles in heads["roles"] for role in roles]
     handles: list[Artist] = [
         Patch(
@@ -121,7 +123,7 @@ def _legend(axes: Axes, heads: pd.DataFrame, letters: dict[str, str], *, per_lin
         grey = blended("#333333", TIER_STRENGTH.get(str(tier), 0.42))
         handles.append(Patch(facecolor=grey, label=f"tier {tier}" if len(tier) == 1 else tier))
     without = len(heads) - len(labelled)
-    handles.append(Patch(facecolor=PALE, label=f"{NO_LABEL} ({without} of {len(heads)})"))
+    handles.append(Patch(facecolor=PALE, label=f"{none} ({without} of {len(heads)})"))
     helpers = len(_helpers(heads))
     if helpers:
         dot = {"color": "0.45", "marker": "o", "ms": 2.5, "ls": ""}

@@ -26,7 +26,15 @@ from rolecall.reports.palette import (
 )
 from rolecall.reports.redundancy import LEAST_REPAIR, alike, repaired
 from rolecall.reports.reproduce import cite, commands
-from rolecall.reports.run import CANDIDATE, NO_LABEL, Run, labels_of, rows_of, significant
+from rolecall.reports.run import (
+    CANDIDATE,
+    NO_LABEL,
+    Run,
+    labels_of,
+    rows_of,
+    significant,
+    without_label,
+)
 from rolecall.reports.sensitivity_figure import sensitivity_rows
 from rolecall.reports.shown_effect import largest_effects
 from rolecall.reports.standing import tier_words
@@ -184,7 +192,6 @@ def atlas_marks(run: Run) -> tuple[tuple[Markup, str], ...]:
     helping = int(((labels["label"] == NO_LABEL) & (labels["tier"] == "D")).sum())
     several = int(labels["roles"].map(len).gt(1).sum())
     without = int((labels["label"] == NO_LABEL).sum()) - helping
-    none = NO_LABEL if "heads" in run.tables else "stands out for no role"
     grey = Markup('<span class="swatch"></span>')
     bar = Markup('<span class="swatch barred"></span>')
     marks = [(bar, f"no label, but some task needs it (D) {helping}")] if helping else []
@@ -194,7 +201,7 @@ def atlas_marks(run: Run) -> tuple[tuple[Markup, str], ...]:
         if (several and lettered)
         else []
     )
-    return (*marks, *([(grey, f"{none} {without}")] if without else []))
+    return (*marks, *([(grey, f"{without_label(run)} {without}")] if without else []))
 
 
 def map_svg(run: Run, story: RoleStory) -> str:

@@ -165,6 +165,12 @@ def labels_of(data: Run | pd.DataFrame) -> pd.DataFrame:
     return _candidates(rows_of(data, "scores"))
 
 
+def without_label(data: Run | pd.DataFrame) -> str:
+    """What to call a head without a label: judged and given none, or never judged."""
+    unjudged = isinstance(data, Run) and "heads" not in data.tables
+    return "stands out for no role" if unjudged else NO_LABEL
+
+
 def significant(scores: pd.DataFrame) -> pd.Series:
     """Where a pattern stands out: `p_max` < .05 and the margin's interval above zero."""
     p_max = scores["p_max"].astype(float).fillna(1.0)

@@ -266,6 +266,14 @@ def test_heads_without_evidence_are_hatched_and_others_outlined(run: Run) -> Non
     assert framed.get_paths()[0].get_extents().bounds == (3, 1, 1, 1)
 
 
+def test_a_head_that_nobody_judged_is_not_said_to_lack_a_label(run: Run, tmp_path: Path) -> None:
+    unjudged = read_run(write_run(tmp_path, tables=("scores", "manifest")))
+    for shown, judged in ((run, True), (unjudged, False)):
+        legend = " ".join(text.get_text() for text in texts(atlas(shown)))
+        assert (NO_LABEL in legend) == judged
+        assert ("stands out for no role" in legend) != judged
+
+
 def test_the_atlas_never_forces_a_label(run: Run) -> None:
     heads = labels_of(run)
     drawn = [c for c in atlas(run).collections if isinstance(c, PatchCollection)][1]
