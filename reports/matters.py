@@ -16,6 +16,8 @@ from rolecall.reports.standing import counted, standings
 
 TOP = 6
 HEAD = ["layer", "head"]
+SAID = ["task", "total", "total_low", "total_high", "ratio"]
+"""What verdicts say of an effect: all that is known of it where the effects are gone."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,11 @@ def _have(n: int) -> str:
 
 
 def verdicts_of(run: Run) -> pd.DataFrame:
-    """Role, layer, head, tier, reasons and effect of every head that holds a role or helps it.
+    """Role, layer, head, tier, reasons, `SAID` and effect of every head with a role or a helper's.
 
     The effect is what the verdict says; of a table without it, what the tier or the effects say.
     """
-    columns = ["role", *HEAD, "tier", "reasons"]
+    columns = ["role", *HEAD, "tier", "reasons", *SAID]
     rows = run.table("verdicts")
     if rows is None:
         long = labels_of(run).explode("roles").rename(columns={"roles": "role"})
@@ -180,7 +182,8 @@ def _story(run: Run, role: str, known: Known) -> RoleStory:
     rows = known.rows[known.rows["role"] == role]
     here = known.verdicts[known.verdicts["role"] == role].drop(columns="role")
     ranked = rows.sort_values(["sure", "score"], ascending=False, kind="stable")
-    held = here.merge(ranked, on=HEAD, how="left").assign(
+    held = _with_said(here.drop(columns=SAID).merge(ranked, on=HEAD, how="left"), here)
+    held = held.assign(
         total=lambda t: t["total"].astype(float), score=lambda t: t["score"].astype(float)
     )
     held = held.sort_values(
@@ -200,7 +203,7 @@ def _story(run: Run, role: str, known: Known) -> RoleStory:
         no_task=facts.get("no_task") or "its task was not run (`rolecall ablate`)",
         cannot=known.cannot.get(task or "", ""),
         judged="heads" in run.tables,
-        measured="effects" in run.tables,
+        measured="effects" in run.tables or bool(here["total"].notna().any()),
         asked=thresholds_of(run),
         together=all_at_once(run, role),
     )
@@ -221,6 +224,12 @@ def _story(run: Run, role: str, known: Known) -> RoleStory:
         best=found.best,
         together=found.together,
     )
+
+
+def _with_said(held: pd.DataFrame, here: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what the verdicts say of each effect where nothing else says it."""
+    said = here[SAID].set_axis(held.index).astype(object)
+    return held.assign(**{name: held.get(name, said[name]) for name in SAID}).combine_first(said)
 
 
 def _unsure(

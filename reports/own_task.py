@@ -19,15 +19,18 @@ KEYS = ["role", "layer", "head"]
 def own_tasks(run: Run) -> dict[str, str]:
     """Role → the task that says whether heads of that role matter, where it was run.
 
-    The manifest names each role's task; a task of a role's own name is taken for it.
+    The manifest names each role's task, or else the verdicts do; a task of a role's own name is
+    taken for it. Without effects it is the tasks that the verdicts were worked out from.
     """
-    effects = run.table("effects")
+    effects, scores, verdicts = (run.table(name) for name in ("effects", "scores", "verdicts"))
+    judged: dict[str, str] = {}
+    if verdicts is not None and "task" in verdicts:
+        judged = verdicts.dropna(subset="task").set_index("role")["task"].to_dict()
     if effects is None:
-        return {}
+        return judged
     there, said = set(effects["task"]), run.manifest.get("roles", {})
-    scores = run.table("scores")
-    roles = sorted({*said, *(() if scores is None else scores["role"])})
-    found = {role: said.get(role, {}).get("task") or role for role in roles}
+    roles = sorted({*said, *judged, *(() if scores is None else scores["role"])})
+    found = {role: said.get(role, {}).get("task") or judged.get(role) or role for role in roles}
     return {role: task for role, task in found.items() if task in there}
 
 

@@ -224,15 +224,17 @@ def _names(heads: tuple[Named, ...]) -> str:
     return f"{len(names)} head{'s' * (len(names) > 1)}: {', '.join(names)}."
 
 
+COSTS = {"loss": "raises the loss on", "logit_difference": "lowers the logit difference on"}
+GAINS = {"loss": "lowers the loss on", "logit_difference": "raises the logit difference on"}
+
+
 def _cost(head: Named) -> str:
-    loss = head.get("metric") == "loss"
-    what = "raises the loss" if loss else "lowers the logit difference"
+    what = COSTS.get(head.get("metric") or "", "hurts")
     return _moved(head, what) or f"removing {head['name']} hurts its task"
 
 
 def _gain(head: Named) -> str:
-    loss = head.get("metric") == "loss"
-    what = "lowers the loss" if loss else "raises the logit difference"
+    what = GAINS.get(head.get("metric") or "", "helps")
     return _moved(head, what) or f"removing {head['name']} helps its task"
 
 
@@ -243,4 +245,4 @@ def _moved(head: Named, what: str) -> str:
     low, high = head.get("total_low"), head.get("total_high")
     ends = (low, high) if total >= 0 or low is None or high is None else (-high, -low)
     within = "" if low is None or high is None else f" (95 % {interval(*ends)})"
-    return f"removing {head['name']} {what} on {task} by {number(abs(total))}{within}"
+    return f"removing {head['name']} {what} {task} by {number(abs(total))}{within}"
