@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -15,6 +16,9 @@ Positions = tuple[int, ...]
 
 ScoreKind = Literal["mass", "hit"]
 Account = Literal["offset", "nearest", "first", "same_word", "frequency"]
+
+NAME_LENGTH = 60
+"""Letters of a role's name: it is part of file names and a row of every figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ class Probe:
     """A role: its name, its examples, how attention on them is scored, and its task.
 
     Attributes:
-        name: Unique, e.g. `induction`.
+        name: Unique, e.g. `induction`: letters, digits, `_` and `-`, at most `NAME_LENGTH`.
         family: positional, delimiter, syntactic, coreference, rare-token, induction or your own.
         definition: One sentence: what a head of this kind does.
         source: Where that definition comes from.
@@ -158,6 +162,23 @@ class Probe:
     task: TaskFunction | None = None
     no_task: str = ""
     needs_future: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses a name that is not plain.
+
+        Raises:
+            ValueError: The name has other signs, or is too long.
+        """
+        if not re.fullmatch(rf"[^\W_][\w-]{{0,{NAME_LENGTH - 1}}}", self.name):
+            raise ValueError(
+                f"a role's name has letters, digits, _ and -, begins with a letter or digit and "
+                f"has at most {NAME_LENGTH}, so {_shown(self.name)} cannot be one; rename it "
+                "(a role of a file is named after the file, a probe after its function)"
+            )
+
+
+def _shown(name: str) -> str:
+    return repr(name) if len(name) <= NAME_LENGTH else f"{name[:NAME_LENGTH]!r}…"
 
 
 def probe(

@@ -156,11 +156,12 @@ def _screen(model: Any, tasks: list[Any], table: Any, folder: Path) -> tuple[Any
 
 def _draw_screened(screened: Any, table: Any, folder: Path) -> None:
     from rolecall.analyses.screening import beside_exact
+    from rolecall.reports.saving import figure_name
     from rolecall.reports.screening_report import screening_figure
 
     metric = table.drop_duplicates("task").set_index("task")["metric"]
     for task, rows in beside_exact(screened, table, "zero").groupby("task"):
-        screening_figure(rows, metric[task], save=folder / f"screening-{task}")
+        screening_figure(rows, metric[task], save=folder / figure_name("screening", task))
 
 
 def _tasks(
@@ -194,6 +195,7 @@ def _tasks(
 def _draw(table: Any, tasks: list[str], folder: Path, told: Any) -> None:
     from rolecall.reports.effect_figures import effect_forest, effect_heatmap
     from rolecall.reports.own_task import preferred_kind
+    from rolecall.reports.saving import figure_name
 
     for done, task in enumerate(tasks):
         told("drawing", done, len(tasks))
@@ -202,9 +204,9 @@ def _draw(table: Any, tasks: list[str], folder: Path, told: Any) -> None:
             continue
         kind = preferred_kind(rows)
         for column in ("total", "direct", "self_repair"):
-            stem = folder / f"effects-{task}-{kind}-{column}"
+            stem = folder / figure_name("effects", task, kind, column)
             effect_heatmap(rows, task, kind, column=column, save=stem)
-        effect_forest(rows, task, save=folder / f"effects-{task}-forest")
+        effect_forest(rows, task, save=folder / figure_name("effects", task, "forest"))
 
 
 def _race(

@@ -18,6 +18,7 @@ from rolecall.reports.own_task import own_tasks
 from rolecall.reports.pruning_figure import pruning_curves
 from rolecall.reports.repair import total_direct_repair
 from rolecall.reports.run import ALSO, MADE_BY, Run
+from rolecall.reports.saving import figure_name
 from rolecall.reports.score_effect import score_against_effect
 from rolecall.reports.sensitivity_figure import label_sensitivity
 from rolecall.reports.similarity import similarity_clusters
@@ -86,12 +87,12 @@ def figures_of(run: Run) -> Iterator[tuple[str, Draw]]:
         if all(_filled(run, table) for table in needs):
             yield name, partial(draw, run)
     for role in _names(run, "scores", "role"):
-        yield f"scores-{role}", partial(role_heatmap, run, role)
+        yield figure_name("scores", role), partial(role_heatmap, run, role)
     for task in sorted(set(own_tasks(run).values())):
-        yield f"effects-{task}-forest", partial(effect_forest, run, task)
-        yield f"total-direct-{task}", partial(total_direct_repair, run, task)
+        yield figure_name("effects", task, "forest"), partial(effect_forest, run, task)
+        yield figure_name("total-direct", task), partial(total_direct_repair, run, task)
     for task in _names(run, "pruning", "task"):
-        yield f"pruning-{task}", partial(pruning_curves, run, task)
+        yield figure_name("pruning", task), partial(pruning_curves, run, task)
 
 
 def _names(run: Run, table: str, column: str) -> list[str]:

@@ -63,12 +63,13 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
     from rolecall.analyses.pruning import prune as prune_model
     from rolecall.reports.progress import progress_bar
     from rolecall.reports.pruning_figure import pruning_curves
+    from rolecall.reports.saving import figure_name
 
     how = Pruning(**{name: options[name] for name in ("n", "draws", "kind", "seed")})
     with progress_bar("set-items") as told:
         rows = prune_model(open_model(options), folder, names, how=how, progress=told)
         for task in rows["task"].unique() if options["figures"] else ():
-            pruning_curves(rows, task, save=folder / "figures" / f"pruning-{task}")
+            pruning_curves(rows, task, save=folder / "figures" / figure_name("pruning", task))
     console = Console()
     for task, part in rows.groupby("task", sort=True):
         console.print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
@@ -15,6 +16,8 @@ from matplotlib.figure import Figure
 
 COLUMN_WIDTH = {1: 3.4, 2: 7.0}
 """Inches: a figure for one column of a paper, or for both."""
+NAME_ROOM = 40
+"""Letters of a name in a file's name: four bytes each, and a few names, are under 255 together."""
 
 
 @contextmanager
@@ -67,6 +70,26 @@ def save_figure(figure: Figure, rows: pd.DataFrame, stem: Path) -> list[Path]:
         figure.savefig(png)
     rows.to_csv(csv, index=False, lineterminator="\n")
     return paths
+
+
+def figure_name(*names: str) -> str:
+    """A file's name, without ending, for the figure of a role, task or the like.
+
+    A name that cannot be part of a file's name as it stands keeps the letters that can be, with a
+    digest of the whole behind them, so no two names share a file and none leaves the folder.
+
+    >>> figure_name("scores", "induction"), figure_name("scores", "../a")
+    ('scores-induction', 'scores----a-26657e84')
+    """
+    return "-".join(map(_file_name, names))
+
+
+def _file_name(name: str) -> str:
+    plain = "".join(c if c.isalnum() or c in "_+-" else "-" for c in name)
+    if plain == name and len(name) <= NAME_ROOM:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{plain[:NAME_ROOM]}-{digest[:8]}"
 
 
 @contextmanager

@@ -36,6 +36,7 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
     from rolecall.analyses.attention_sample import store_samples
     from rolecall.analyses.scan import scan as scan_model
     from rolecall.reports.heatmap import role_heatmap
+    from rolecall.reports.saving import figure_name
     from rolecall.reports.top_heads import print_top_heads
 
     figures = options.pop("figures")
@@ -47,7 +48,7 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
         names = list(result.scores["role"].unique()) if figures else []
         for done, role in enumerate(names):
             told(f"drawing {role}"[:18], done, len(names))
-            role_heatmap(result.scores, role, save=folder / "figures" / f"scores-{role}")
+            role_heatmap(result.scores, role, save=folder / "figures" / figure_name("scores", role))
     console = Console()
     print_top_heads(result.scores, result.manifest, console)
     print_written(console, folder)

@@ -29,6 +29,7 @@ from rolecall.reports.profile import evidence_profile
 from rolecall.reports.pruning_figure import pruning_curves
 from rolecall.reports.repair import total_direct_repair
 from rolecall.reports.run import NO_LABEL, Run, labels_of, read_run
+from rolecall.reports.saving import figure_name
 from rolecall.reports.score_effect import leading, score_against_effect, scores_with_effects
 from rolecall.reports.sensitivity_figure import label_sensitivity
 from rolecall.reports.similarity import similarity_clusters
@@ -316,3 +317,37 @@ def test_a_run_of_candidates_only_is_drawn(tmp_path: Path) -> None:
     scores = draw_scores((1, 3), seed=0).assign(p_max=1.0)
     drawn = draw_all(Run(tmp_path, {}, {"scores": scores}), tmp_path)
     assert {"atlas", "depth", "similarity"} <= set(drawn.names)
+
+
+STRANGE = ("../out", "/abs", "a:b", "a b", "a/b", "a-b/", "x" * 400, "\0\n", ".", "..", "größe")
+
+
+def test_a_name_of_a_figure_stays_in_its_folder_and_is_its_own() -> None:
+    names = [figure_name("scores", name) for name in (*STRANGE, "a-b", "induction")]
+    assert len(set(names)) == len(names)
+    assert all(Path(name).name == name and len(name.encode()) < 200 for name in names)
+    assert names[-1] == "scores-induction"
+
+
+def test_figures_of_strange_names_stay_in_the_folder(tmp_path: Path) -> None:
+    scores = draw_scores((2, 4), seed=0)
+    new = dict(zip(scores["role"].unique(), STRANGE[:4], strict=False))
+    renamed = scores[scores["role"].isin(new)].replace(new)
+    drawn = draw_all(Run(tmp_path, {}, {"scores": renamed}), tmp_path / "a" / "figures")
+    assert sum(name.startswith("scores-") for name in drawn.names) == 4
+    assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {
+        tmp_path / "a" / "figures"
+    }
+
+
+def test_roles_of_a_table_are_read_whole() -> None:
+    heads = pd.DataFrame(
+        {
+            "layer": [0],
+            "head": [0],
+            "label": ["nsubj:pass"],
+            "tier": ["A"],
+            "roles": ["nsubj:pass (A); obl(x), y (B)"],
+        }
+    )
+    assert labels_of(heads)["roles"].tolist() == [("nsubj:pass", "obl(x), y")]

@@ -1,11 +1,13 @@
 """Which probes there are, and what a wrong name or a broken plugin costs."""
 
 import importlib.util
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
 
 from rolecall.probes import registry
+from rolecall.probes.base import Probe
 from rolecall.probes.registry import BUILT_IN, PluginWarning, find
 
 NAMES = {
@@ -61,3 +63,38 @@ def test_a_third_partys_probe_is_known_and_its_broken_neighbour_is_not():
         names = {probe.name for probe in registry.known()}
     assert "second_token" in names
     assert "broken" not in names
+
+
+def named(name: str) -> Probe:
+    """A probe of this name, otherwise as a built-in one is."""
+    return replace(BUILT_IN[0], name=name)
+
+
+@pytest.mark.parametrize("name", ["a", "second_token", "größe-2", "7b", "x" * 60])
+def test_a_plain_name_is_taken(name):
+    assert named(name).name == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "a/b", "..", "/a", "nsubj:pass", "a (b)", "a,b", "a;b", "a|b", "a b", "a\n", "\0"),
+        *("_a", "-a", ".a", "a\\b", "x" * 61, "\u202ea"),
+    ],
+)
+def test_a_name_that_is_not_plain_is_refused_with_the_rule(name):
+    with pytest.raises(ValueError, match=r"letters, digits, _ and -.*at most 60.*rename it"):
+        named(name)
+
+
+def test_a_plugin_of_such_a_name_costs_itself_and_a_warning(tmp_path, monkeypatch):
+    lines = (
+        "from dataclasses import replace",
+        "from rolecall.probes.registry import BUILT_IN",
+        "bad = replace(BUILT_IN[0], name='nsubj:pass')",
+    )
+    (tmp_path / "plugin_of_a_bad_name.py").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint(name="bad", value="plugin_of_a_bad_name:bad", group=registry.GROUP)
+    with pytest.warns(PluginWarning, match="letters, digits"):
+        assert registry._plugins([point]) == ()
