@@ -47,11 +47,19 @@ def keep(arguments: Sequence[str], folder: Path) -> None:
 
 
 def kept_commands(folder: Path) -> tuple[str, ...]:
-    """The commands kept in a run folder, in order."""
+    """The commands kept in a run folder, in order.
+
+    Raises:
+        ValueError: The file is not UTF-8 text.
+    """
     path = folder / FILE
     if not path.is_file():
         return ()
-    return tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}); correct or remove it") from None
+    return tuple(line for line in text.splitlines() if line.strip())
 
 
 def as_line(arguments: Sequence[str], folder: Path) -> str:

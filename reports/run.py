@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +69,10 @@ class Run:
         model = self.manifest.get("model", {})
         if model.get("n_layers") and model.get("n_heads"):
             return int(model["n_layers"]), int(model["n_heads"])
-        rows = [t for t in self.tables.values() if {"layer", "head"} <= set(t.columns)]
+        # What was measured of all heads comes first: a damaged table besides is not read for this.
+        wanted = [name for name in MADE_BY if name in self.tables] or list(self.tables)
+        found = [self.tables[name] for name in wanted]
+        rows = [t for t in found if {"layer", "head"} <= set(t.columns)]
         return (
             max((int(t["layer"].max()) + 1 for t in rows if len(t)), default=0),
             max((int(t["head"].max()) + 1 for t in rows if len(t)), default=0),
@@ -82,22 +87,46 @@ class Run:
         return [(name, command) for name, command in MADE_BY.items() if name not in self.tables]
 
 
+class Tables(Mapping[str, pd.DataFrame]):
+    """Name → rows, each table being read when it is first asked for.
+
+    So one that is damaged costs only what needs it. Asking for such a table raises `ValueError`.
+    """
+
+    def __init__(self, readers: Mapping[str, Callable[[], pd.DataFrame]]):
+        self._readers = {name: cache(read) for name, read in readers.items()}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self._readers[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
 def read_run(folder: Path | str) -> Run:
-    """The manifest and the tables of a run folder; what is missing is left out.
+    """The manifest of a run folder, and its tables as they are asked for.
 
     Raises:
-        ValueError: There is no such folder, it holds no table at all, or a table is not
-            rolecall's.
+        ValueError: There is no such folder, or it holds no table at all.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; give a run folder, as `rolecall scan` writes it")
-    tables = {path.stem: _read(folder, path) for path in sorted(folder.glob("*.parquet"))}
-    tables |= {n: _read_csv(path) for n in CSV if (path := folder / f"{n}.csv").is_file()}
-    if not tables:
+    found = sorted(folder.glob("*.parquet"))
+    readers: dict[str, Callable[[], pd.DataFrame]]
+    readers = {path.stem: partial(_read, folder, path) for path in found}
+    kept = [path for name in CSV if (path := folder / f"{name}.csv").is_file()]
+    readers |= {path.stem: partial(_read_csv, path) for path in kept}
+    if not readers:
         raise ValueError(f"{folder} holds no table; run `rolecall scan` into it first")
     there = (folder / "manifest.json").is_file()
-    return Run(folder, read_manifest(folder) if there else {}, tables)
+    return Run(folder, read_manifest(folder) if there else {}, Tables(readers))
 
 
 def rows_of(data: Run | pd.DataFrame, name: str) -> pd.DataFrame:
@@ -189,19 +218,13 @@ def _with_roles(heads: pd.DataFrame, verdicts: pd.DataFrame | None = None) -> pd
 
 
 def _split(value: Any, label: str) -> tuple[str, ...]:
-    """Roles of a cell of heads.csv, the label first; each may carry its tier, `role (A)`."""
+    """Roles of a cell of heads.csv, `role (A); role (B)`, the label first."""
     text = "" if value is None or value != value else str(value)
-    names = [part.split("(")[0].split(":")[0].strip() for part in _parts(text)]
+    names = [re.sub(r" \([A-E]\)$", "", part.strip()) for part in text.split(";")]
     names = [name for name in names if name and name != NO_LABEL]
     if label != NO_LABEL:
         names = [label, *(name for name in names if name != label)]
     return tuple(dict.fromkeys(names))
-
-
-def _parts(text: str) -> list[str]:
-    for mark in (";", "|", ","):
-        text = text.replace(mark, "\n")
-    return text.split("\n")
 
 
 def _candidates(scores: pd.DataFrame) -> pd.DataFrame:
@@ -225,14 +248,19 @@ def _read(folder: Path, path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is no table that can be read ({error})") from None
+        raise ValueError(f"{path} is no table that can be read ({error}); {_again(path)}") from None
+
+
+def _again(path: Path) -> str:
+    command = (MADE_BY | ALSO).get(path.stem)
+    return f"make it again with `{command}`" if command else "remove it, or make it again"
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
     try:
         rows = pd.read_csv(path, encoding="utf-8-sig")
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no table that can be read ({error})") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is no table that can be read ({error}); {_again(path)}") from None
     lacking = [name for name in CSV[path.stem] if name not in rows.columns]
     if lacking:
         raise ValueError(f"{path} is not rolecall's {path.stem} table: no {', '.join(lacking)}")

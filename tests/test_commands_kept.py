@@ -96,3 +96,9 @@ def test_of_a_run_made_in_python_the_settings_are_told(tmp_path: Path) -> None:
         "--seed 2 --out RUN"
     )
     assert said[3:] == ("rolecall verdict RUN", "rolecall report RUN")
+
+
+def test_commands_that_are_no_text_are_named(tmp_path: Path) -> None:
+    (tmp_path / "commands.txt").write_bytes(b"rolecall \xff\n")
+    with pytest.raises(ValueError, match=r"commands\.txt is not UTF-8 text"):
+        kept_commands(tmp_path)

@@ -462,7 +462,7 @@ def test_a_folder_without_tables_is_no_run(tmp_path: Path) -> None:
         read_run(tmp_path / "nowhere")
     (tmp_path / "heads.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(ValueError, match="is not rolecall's heads table"):
-        read_run(tmp_path)
+        read_run(tmp_path).table("heads")
 
 
 @pytest.mark.parametrize(("n", "most"), [(1, 5), (24, 24), (25, 24), (300, 60), (5120, 7)])

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from rolecall.reports.dossier import dossier
 from rolecall.reports.head_command import head
+from rolecall.reports.report_command import report
 from rolecall.reports.run import read_run
 from rolecall.reports.table_command import DERIVED, labelled_heads, table
 from rolecall.reports.table_text import as_latex, as_markdown, escaped
@@ -211,3 +212,53 @@ def store(folder: Path, name: str, token: str) -> None:
     (folder / "attention").mkdir(exist_ok=True)
     text = json.dumps({"examples": [{**example, **more, "lowers": []}]})
     (folder / "attention" / "previous_token.json").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("damaged", ["composition.parquet", "sensitivity.csv", "weights.parquet"])
+@pytest.mark.parametrize("there", ["manifest.json", "no manifest"])
+def test_a_damaged_table_costs_only_what_reads_it(tmp_path: Path, damaged: str, there: str) -> None:
+    write_run(tmp_path)
+    (tmp_path / damaged).write_bytes(b"")
+    if there == "no manifest":
+        (tmp_path / "manifest.json").unlink()
+    assert said(table, tmp_path, "labelled")
+    assert said(table, tmp_path, "effects")
+    done = CliRunner().invoke(table, [str(tmp_path), damaged.partition(".")[0]])
+    assert isinstance(done.exception, ValueError)
+    assert damaged in str(done.exception)
+    assert "make it again" in str(done.exception)
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_with_out_nothing_is_written_to_the_run(tmp_path: Path, form: str) -> None:
+    folder = write_run(tmp_path / "run", (2, 4), tables=("scores", "manifest"))
+    before = sorted(folder.rglob("*"))
+    said(report, folder, "--format", form, "--out", tmp_path / "else" / "page")
+    assert sorted(folder.rglob("*")) == before
+    assert (tmp_path / "else" / "figures" / "atlas.svg").is_file()
+
+
+def test_a_run_that_cannot_be_written_to_is_told_of_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run(tmp_path, (2, 4), tables=("scores",))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("rolecall.reports.writable.TemporaryFile", refuse)
+    done = CliRunner().invoke(report, [str(folder)])
+    assert isinstance(done.exception, ValueError)
+    assert "Read-only" in str(done.exception)
+    assert "--out" in str(done.exception)
+    assert not (folder / "report.html").exists()
+
+
+def test_figures_that_cannot_be_written_are_told_of_before_the_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, (2, 4), tables=("scores",))
+    (folder / "figures").write_text("a file", encoding="utf-8")
+    done = CliRunner().invoke(report, [str(folder)])
+    assert "--no-figures" in str(done.exception)
+    assert not (folder / "report.html").exists()
+    said(report, folder, "--no-figures")
+    assert (folder / "report.html").is_file()
