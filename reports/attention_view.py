@@ -1,7 +1,7 @@
 """One example as a head sees it: tokens with arcs, or a matrix, as SVG for pages and notebooks.
 
 The link's query, its right key and its rivals are marked; every arc and cell tells its number on
-hover. Long texts are cut to a window round the link. Takes plain lists, no tensors.
+hover. Long texts are cut to a window, with "…" for what is left out. Takes plain lists, no tensors.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
-from rolecall.reports.ticks import shortened
+from rolecall.reports.visible import shortened, token_name, token_text, visible
 
 MOST_TOKENS = 40
 """More tokens than this are cut to a window."""
+
+STRONGEST = 8
+"""So many of the keys with most attention are always in the window."""
 
 FAINTEST = 0.02
 """Attention below it gets no arc and no cell."""
@@ -40,6 +44,9 @@ class Seen:
         target: Positions of the right key.
         rivals: Positions of each rival.
         caption: What the example is.
+
+    Raises:
+        ValueError: The parts do not fit each other, or a weight is no share.
     """
 
     head: str
@@ -50,30 +57,51 @@ class Seen:
     rivals: tuple[tuple[int, ...], ...] = ()
     caption: str = ""
 
+    def __post_init__(self) -> None:
+        n = len(self.tokens)
+        if not n or len(self.pattern) != n:
+            raise ValueError(f"{n} tokens, but {len(self.pattern)} rows of attention")
+        for position in {*self.query, *self.target, *(p for rival in self.rivals for p in rival)}:
+            if not 0 <= position < n:
+                raise ValueError(f"position {position} is not among the {n} tokens")
+        longest = max(map(len, self.pattern))
+        if longest > n:
+            raise ValueError(f"a row has {longest} weights for {n} tokens")
+        for weight in (weight for row in self.pattern for weight in row):
+            if not 0 <= weight <= 1:
+                raise ValueError(f"attention should be from 0 to 1, not {weight}")
+        for position in self.looking:
+            if not self.pattern[position]:
+                raise ValueError(f"there is no attention from the query, position {position}")
+
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Seen:
         """What a file of `attention/` holds of one example.
 
         Raises:
-            ValueError: Something is missing, or the pattern does not fit the tokens.
+            ValueError: Something is missing, of another kind, or does not fit the tokens.
         """
         try:
-            seen = cls(
-                head=str(stored["head"]),
-                tokens=tuple(str(token) for token in stored["tokens"]),
-                pattern=tuple(tuple(float(w) for w in row) for row in stored["pattern"]),
-                query=tuple(stored.get("query", ())),
-                target=tuple(stored.get("target", ())),
-                rivals=tuple(tuple(rival) for rival in stored.get("rivals", ())),
-                caption=str(stored.get("caption", "")),
+            return cls(
+                head=_text(stored["head"]),
+                tokens=tuple(map(_text, _listed(stored["tokens"]))),
+                pattern=tuple(
+                    tuple(map(_number, _listed(row))) for row in _listed(stored["pattern"])
+                ),
+                query=_positions(stored.get("query", ())),
+                target=_positions(stored.get("target", ())),
+                rivals=tuple(map(_positions, _listed(stored.get("rivals", ())))),
+                caption=_text(stored.get("caption", "")),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"this is no stored attention ({error!r})") from None
-        if len(seen.pattern) != len(seen.tokens):
-            raise ValueError(
-                f"{len(seen.tokens)} tokens, but {len(seen.pattern)} rows of attention"
-            )
-        return seen
+        except KeyError as error:
+            raise ValueError(f"this is no stored attention: it has no {error.args[0]!r}") from None
+        except ValueError as error:
+            raise ValueError(f"this is no stored attention: {error}") from None
+
+    @property
+    def looking(self) -> tuple[int, ...]:
+        """Positions of the query, or the last token's where no query is named."""
+        return self.query or (len(self.tokens) - 1,)
 
     def kind(self, position: int) -> str:
         """`target`, `rival`, `query` or `other`."""
@@ -85,7 +113,7 @@ class Seen:
 
     def row(self) -> tuple[float, ...]:
         """Attention from the query: the mean over its positions, or the last token's if none."""
-        rows = [self.pattern[q] for q in self.query or (len(self.tokens) - 1,)]
+        rows = [self.pattern[q] for q in self.looking]
         width = max(map(len, rows), default=0)
         padded = [[*row, *[0.0] * (width - len(row))] for row in rows]
         return tuple(sum(column) / len(rows) for column in zip(*padded, strict=True))
@@ -100,8 +128,8 @@ class AttentionView:
 
     def _repr_html_(self) -> str:
         drawing = attention_matrix(self.seen) if self.matrix else attention_arcs(self.seen)
-        said = escape(f"{self.seen.head} {self.seen.caption}")
-        caption = f"<figcaption>{said}</figcaption>"
+        said = escape(visible(f"{self.seen.head} {self.seen.caption}"))
+        caption = f"<figcaption><bdi>{said}</bdi></figcaption>"
         return f"<figure>{caption}{marked_words(self.seen)}{drawing}</figure>"
 
 
@@ -130,78 +158,102 @@ class Views:
 
 
 def window(seen: Seen, most: int = MOST_TOKENS) -> list[int]:
-    """The positions to show: all, or the first token and what stands nearest to the link."""
+    """The positions to show, in order: all, or at most so many.
+
+    First of all the query and the keys with most attention, then the right key, the rivals and the
+    first token, and what stands nearest to these.
+    """
     n = len(seen.tokens)
     if n <= most:
         return list(range(n))
-    anchors = {*seen.query, *seen.target, *(p for rival in seen.rivals for p in rival)} or {n - 1}
-    nearness = sorted(range(1, n), key=lambda p: (min(abs(p - a) for a in anchors), p))
-    return sorted({0, *nearness[: most - 1]})
+    row = seen.row()
+
+    def strongest(positions: Iterable[int]) -> list[int]:
+        return sorted(positions, key=lambda p: (-row[p] if p < len(row) else 0.0, p))
+
+    keys = [p for p in strongest(range(len(row)))[:STRONGEST] if row[p] >= FAINTEST]
+    rivals = strongest(p for rival in seen.rivals for p in rival)
+    first = [seen.looking[-1], *keys[:1], *strongest(seen.target), *keys, *seen.query, *rivals, 0]
+    anchors = list(dict.fromkeys(first))
+    nearness = sorted(range(n), key=lambda p: (min(abs(p - a) for a in anchors), p))
+    return sorted([*dict.fromkeys([*anchors, *nearness])][:most])
+
+
+def with_gaps(shown: Sequence[int], n: int) -> list[int | range]:
+    """The positions shown of `n`, and between them the ranges of those that are not."""
+    found: list[int | range] = []
+    for before, position in pairwise([-1, *shown, n]):
+        if position > before + 1:
+            found.append(range(before + 1, position))
+        found.append(position)
+    return found[:-1]
 
 
 def marked_words(seen: Seen, most: int = MOST_TOKENS * 3) -> str:
     """The text as HTML, the query, the right key and the rivals in `<mark>`s of their own."""
-    shown = window(seen, most)
-    parts = []
-    for before, position in zip([shown[0] - 1, *shown], shown, strict=False):
-        if position != before + 1:
-            parts.append(" … ")
-        token = seen.tokens[position]
-        text = escape(token.replace("\n", "⏎"))
-        kind = seen.kind(position)
-        if kind == "other":
-            parts.append(text)
-            continue
-        blank = " " if token.startswith(" ") else ""
-        style = f"background:none;color:inherit;border-bottom:2px solid {COLOURS[kind]}"
-        title = WORDS[kind]
-        mark = f'<mark class="{kind}" style="{style}" title="{title}">{text.lstrip(" ")}</mark>'
-        parts.append(blank + mark)
-    return f'<p class="words">{"".join(parts)}</p>'
+    slots = with_gaps(window(seen, most), len(seen.tokens))
+    words = (" … " if isinstance(slot, range) else _word(seen, slot) for slot in slots)
+    return f'<p class="words" dir="auto">{"".join(words)}</p>'
+
+
+def _word(seen: Seen, position: int) -> str:
+    token = seen.tokens[position]
+    text, kind = escape(token_text(token)), seen.kind(position)
+    if kind == "other":
+        return text
+    blank = " " if token.startswith(" ") else ""
+    style = f"background:none;color:inherit;border-bottom:2px solid {COLOURS[kind]}"
+    mark = f'<mark class="{kind}" style="{style}" title="{WORDS[kind]}">{text.lstrip(" ")}</mark>'
+    return blank + mark
 
 
 def attention_arcs(seen: Seen, *, most: int = MOST_TOKENS) -> str:
     """An SVG of the tokens in a row, with an arc from the query to each key it attends to."""
-    shown, row = window(seen, most), seen.row()
-    place = {position: 16 + 19 * i for i, position in enumerate(shown)}
-    names = [shortened(seen.tokens[p].strip() or "␣") for p in shown]
-    start = place[(seen.query or (shown[-1],))[-1]]
-    weights = {p: row[p] for p in shown if p < len(row) and row[p] >= FAINTEST}
+    row, slots = seen.row(), with_gaps(window(seen, most), len(seen.tokens))
+    x = [16 + 19 * i for i in range(len(slots))]
+    place = {slot: at for slot, at in zip(slots, x, strict=True) if isinstance(slot, int)}
+    start = place[seen.looking[-1]]
+    weights = {p: row[p] for p in place if p < len(row) and row[p] >= FAINTEST}
     tall = max((_lift(start - place[p]) for p in weights), default=20.0) * 0.75 + 12
-    deep = 12 + 4.9 * max(map(len, names), default=1)
+    names = {p: shortened(token_name(seen.tokens[p])) for p in place}
+    deep = 12 + 4.9 * max(map(len, names.values()))
     parts = [
         _arc(seen, p, weight, ends=(start, place[p]), base=tall)
         for p, weight in sorted(weights.items(), key=lambda item: item[1])
     ]
-    parts += [
-        _token(seen, p, name, at=(place[p], tall + 5), weight=row[p] if p < len(row) else None)
-        for p, name in zip(shown, names, strict=True)
-    ]
-    return _svg(parts, size=(28 + 19 * len(shown), tall + deep), label=summary(seen))
+    for slot, at in zip(slots, x, strict=True):
+        if isinstance(slot, range):
+            parts.append(_gap(slot, at=(at, tall + 9), tip=_unseen(slot, row)))
+        else:
+            weight = row[slot] if slot < len(row) else None
+            parts.append(_token(seen, slot, names[slot], at=(at, tall + 5), weight=weight))
+    return _svg(parts, size=(28 + 19 * len(slots), tall + deep), label=summary(seen))
 
 
 def attention_matrix(seen: Seen, *, most: int = MOST_TOKENS) -> str:
     """An SVG of the whole pattern, queries down and keys across; the link's cells are framed."""
-    shown = window(seen, most)
-    names = [shortened(seen.tokens[p].strip() or "␣") for p in shown]
-    margin = 10 + 5.2 * max(map(len, names), default=1)
+    slots = with_gaps(window(seen, most), len(seen.tokens))
+    names = [
+        "…" if isinstance(slot, range) else shortened(token_name(seen.tokens[slot]))
+        for slot in slots
+    ]
+    margin = 10 + 5.2 * max(map(len, names))
     side = 13
+    size = margin + side * len(slots) + 6
+    starts = [margin + side * i for i in range(len(slots))]
     parts = []
-    for i, (query, name) in enumerate(zip(shown, names, strict=True)):
-        y = margin + side * i
-        parts.append(
-            f'<text x="{margin - 4:.0f}" y="{y + 10:.0f}" text-anchor="end">{escape(name)}</text>'
-        )
-        x = margin + side * i
-        turn = f'transform="translate({x + 10:.0f} {margin - 4:.0f}) rotate(-90)"'
-        parts.append(f"<text {turn}>{escape(name)}</text>")
-        for j, key in enumerate(shown):
-            weight = seen.pattern[query][key] if key < len(seen.pattern[query]) else 0.0
-            linked = query in seen.query and seen.kind(key) in ("target", "rival")
+    for slot, name, y in zip(slots, names, starts, strict=True):
+        parts.append(_labels(name, at=y, margin=margin))
+        if isinstance(slot, range):
+            parts.append(_crossing(slot, at=y + side / 2, ends=(margin, size - 6)))
+            continue
+        for key, x in zip(slots, starts, strict=True):
+            if isinstance(key, range):
+                continue
+            weight = seen.pattern[slot][key] if key < len(seen.pattern[slot]) else 0.0
+            linked = slot in seen.query and seen.kind(key) in ("target", "rival")
             if weight >= FAINTEST or linked:
-                at = (margin + side * j, y)
-                parts.append(_cell(seen, query, key, weight, at=at, side=side, linked=linked))
-    size = margin + side * len(shown) + 6
+                parts.append(_cell(seen, slot, key, weight, at=(x, y), side=side, linked=linked))
     return _svg(parts, size=(size, size), label=summary(seen))
 
 
@@ -209,14 +261,71 @@ def summary(seen: Seen) -> str:
     """The head's attention from the query in words, largest first."""
     row = seen.row()
     order = sorted(range(len(row)), key=lambda p: (-row[p], p))[:4]
-    named = (seen.query or (len(seen.tokens) - 1,))[-1]
     said = [
-        f"{row[p]:.2f} to ‘{seen.tokens[p].strip()}’"
+        f"{row[p]:.2f} to ‘{token_name(seen.tokens[p])}’"
         + (f" ({WORDS[seen.kind(p)]})" if WORDS[seen.kind(p)] else "")
         for p in order
         if row[p] >= FAINTEST
     ]
-    return f"{seen.head} from ‘{seen.tokens[named].strip()}’: {', '.join(said) or 'nothing'}"
+    named = token_name(seen.tokens[seen.looking[-1]])
+    return f"{visible(seen.head)} from ‘{named}’: {', '.join(said) or 'nothing'}"
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"a list is wanted where {value!r:.40} stands")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"text is wanted where {value!r:.40} stands")
+    return value
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"a number is wanted where {value!r:.40} stands")
+    return float(value)
+
+
+def _positions(value: Any) -> tuple[int, ...]:
+    for position in _listed(value):
+        if not isinstance(position, int) or isinstance(position, bool):
+            raise ValueError(f"a token's position is wanted where {position!r:.40} stands")
+    return tuple(value)
+
+
+def _unseen(gap: range, row: Sequence[float]) -> str:
+    """How many tokens are left out, and what they get of the attention."""
+    inside = sum(row[p] for p in gap if p < len(row))
+    return f"{len(gap)} tokens not shown: {inside:.3f} in all"
+
+
+def _gap(gap: range, *, at: tuple[float, float], tip: str) -> str:
+    x, y = at
+    said = f"…<title>{escape(tip)}</title>"
+    return f'<text class="gap" x="{x:.0f}" y="{y:.0f}" text-anchor="middle">{said}</text>'
+
+
+def _crossing(gap: range, *, at: float, ends: tuple[float, float]) -> str:
+    """A dotted line down and one across, where queries and keys are left out."""
+    low, high = ends
+    path = f"M{low:.0f} {at:.0f}H{high:.0f}M{at:.0f} {low:.0f}V{high:.0f}"
+    return (
+        f'<path class="gap" d="{path}" stroke="currentColor" stroke-dasharray="1 3" opacity=".6">'
+        f"<title>{len(gap)} tokens not shown</title></path>"
+    )
+
+
+def _labels(name: str, *, at: float, margin: float) -> str:
+    """A token's name at its row and at its column."""
+    said = escape(name)
+    turn = f"translate({at + 10:.0f} {margin - 4:.0f}) rotate(-90)"
+    return (
+        f'<text x="{margin - 4:.0f}" y="{at + 10:.0f}" text-anchor="end">{said}</text>'
+        f'<text transform="{turn}">{said}</text>'
+    )
 
 
 def _lift(distance: float) -> float:
@@ -233,7 +342,7 @@ def _arc(seen: Seen, key: int, weight: float, *, ends: tuple[float, float], base
         out, back = start, end
     path = f"M{start:.0f} {base:.0f}C{out:.0f} {top:.0f} {back:.0f} {top:.0f} {end:.0f} {base:.0f}"
     colour = COLOURS["other" if kind == "query" else kind]
-    tip = f"{weight:.3f} to ‘{seen.tokens[key].strip()}’ {WORDS[kind]}".strip()
+    tip = f"{weight:.3f} to ‘{token_name(seen.tokens[key])}’ {WORDS[kind]}".strip()
     return (
         f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{0.6 + 5 * weight:.1f}"'
         f' opacity="{0.35 + 0.6 * weight:.2f}" stroke-linecap="round">'
@@ -248,7 +357,7 @@ def _token(
     x, y = at
     bold = ' font-weight="700"' if kind != "other" else ""
     colour = COLOURS[kind] if kind != "other" else "currentColor"
-    tip = f"‘{seen.tokens[position]}’ {WORDS[kind]}".strip()
+    tip = f"‘{token_text(seen.tokens[position])}’ {WORDS[kind]}".strip()
     tip += f": {weight:.3f}" if weight is not None else ": not visible to the query"
     return (
         f'<text transform="translate({x + 3:.0f} {y:.0f}) rotate(-90)" text-anchor="end"'
@@ -267,7 +376,8 @@ def _cell(
     linked: bool,
 ) -> str:
     frame = f' stroke="{COLOURS[seen.kind(key)]}" stroke-width="1.6"' if linked else ""
-    tip = f"{weight:.3f} from ‘{seen.tokens[query].strip()}’ to ‘{seen.tokens[key].strip()}’"
+    tip = f"{weight:.3f} from ‘{token_name(seen.tokens[query])}’"
+    tip += f" to ‘{token_name(seen.tokens[key])}’"
     return (
         f'<rect x="{at[0]:.0f}" y="{at[1]:.0f}" width="{side - 1:.0f}" height="{side - 1:.0f}"'
         f' fill="currentColor" fill-opacity="{weight:.2f}"{frame}>'

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 
+from rolecall.reports.visible import shortened
+
 SCORE_KINDS = {"mass": "share of attention", "hit": "share of links hit"}
 
 
@@ -69,12 +71,6 @@ def label_tokens(axes: Axes, tokens: Sequence[str], *, most: int) -> None:
         axis.set_ticks([i + 0.5 for i in at], labels=names)
     axes.tick_params(axis="x", rotation=90)
     axes.tick_params(length=0)
-
-
-def shortened(text: str, most: int = 14) -> str:
-    """The text with line ends made visible, cut to `most` letters."""
-    seen = text.replace("\n", "⏎").replace("\t", "⇥").replace("\r", "")
-    return seen if len(seen) <= most else f"{seen[: most - 1]}…"
 
 
 def _label(axis, at: range) -> None:

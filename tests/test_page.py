@@ -385,7 +385,7 @@ def test_long_text_is_cut_to_a_window_round_the_link() -> None:
     assert " … " in marked_words(long)
     for drawn in (attention_arcs(long), attention_matrix(long)):
         assert len(drawn) < 60_000
-        assert drawn.count("<text") <= 80
+        assert drawn.count("<text") <= 82
 
 
 def test_marks_name_query_key_and_rivals() -> None:
