@@ -98,12 +98,11 @@ def ablate(
     than --band under the first --kind, decided with as few items as that takes.
     """
     folder = run_folder(out, options)
-    from rich.console import Console
-
     from rolecall.analyses.ablate import DEFAULT_KINDS, Settings
     from rolecall.analyses.ablate import ablate as ablate_model
     from rolecall.reports.progress import progress_bar
     from rolecall.reports.screening_report import print_screening
+    from rolecall.reports.terminal import Terminal
     from rolecall.reports.top_effects import print_top_effects
 
     settings = Settings(
@@ -136,7 +135,7 @@ def ablate(
             _draw(found.table, [task.name for task in tasks], folder / "figures", told)
             if screened is not None:
                 _draw_screened(screened[0], found.table, folder / "figures")
-    console = Console()
+    console = Terminal()
     shown = [task.name for task in tasks]
     print_top_effects(found.table, shown, [*notes, *found.notes], console)
     if screened is not None:
@@ -219,15 +218,14 @@ def _race(
     rules: dict[str, Any],
     told: Any,
 ) -> None:
-    from rich.console import Console
-
     from rolecall.analyses.racing import Race, race, write_race
+    from rolecall.reports.terminal import Terminal
     from rolecall.reports.top_effects import print_race
 
     units = settings.units(model)
     rows = race(model, tasks, kind, units=units, rules=Race(**rules), progress=told)
     written = write_race(folder, rows)
-    console = Console()
+    console = Terminal()
     print_race(rows, rules["band"], console)
     console.print(RACED.format(rules["alpha"]), style="dim", highlight=False)
     print_written(console, written)

@@ -75,10 +75,10 @@ def check(ctx: click.Context, **options: Any) -> None:
 
 
 def _check(options: dict[str, Any]) -> bool:
-    from rich.console import Console
     from rich.table import Table
 
     from rolecall.analyses import check as check_model
+    from rolecall.reports.terminal import Terminal
 
     findings = check_model(open_model(options))
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -89,21 +89,21 @@ def _check(options: dict[str, Any]) -> bool:
         measured = "–" if finding.measured is None else f"{finding.measured:.2g}"
         limit = "–" if finding.limit is None else f"{finding.limit:.2g}"
         table.add_row(mark, finding.name, measured, limit, finding.detail)
-    Console().print(table)
+    Terminal().print(table)
     return all(finding.ok for finding in findings)
 
 
 def _planted(*, models: int, n_random: int, curve: bool, seed: int, out: Path | None) -> bool:
     import pandas as pd
-    from rich.console import Console
 
     from rolecall.analyses.planted_command import write_planted
     from rolecall.reports.precision_figure import recall_curve
     from rolecall.reports.table_text import as_markdown, print_rows
+    from rolecall.reports.terminal import Terminal
 
     folder = out or Path("rolecall-out") / "planted"
     require_folder(folder)
-    console = Console()
+    console = Terminal()
     console.print(f"{models} planted and {n_random} random models; some minutes …", style="dim")
     report = write_planted(folder, n_planted=models, n_random=n_random, seed=seed, curve=curve)
     text = f"{as_markdown(report.roles)}\n{as_markdown(report.truths)}"

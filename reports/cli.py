@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rolecall.reports.commands_kept import Typed, keep
+from rolecall.reports.visible import visible
 
 COMMANDS = {
     "roles": (
@@ -104,13 +105,13 @@ def main(arguments: list[str] | None = None) -> None:
         if typed.folder is not None and not code:
             keep(typed.arguments, typed.folder)
     except click.ClickException as error:
-        click.echo(f"rolecall: {' '.join(error.format_message().split())}", err=True)
+        click.echo(f"rolecall: {_line(error.format_message())}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped; the same command takes up again what was finished", err=True)
         sys.exit(130)
     except (ValueError, OSError) as error:
-        click.echo(f"rolecall: {' '.join(str(error).split())}", err=True)
+        click.echo(f"rolecall: {_line(str(error))}", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -123,9 +124,13 @@ def _stop_as_by_hand() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
+def _line(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
 def _show_warning(message: Any, category: type[Warning], *rest: Any) -> None:
     if issubclass(category, UserWarning):
-        click.echo(f"rolecall: warning: {message}", err=True)
+        click.echo(f"rolecall: warning: {_line(str(message))}", err=True)
 
 
 if __name__ == "__main__":

@@ -39,15 +39,15 @@ def show(role: str, n: int, seed: int, show: int, **options: Any) -> None:
     The query is in [[…]], the right key in {{…}} and each rival in <<…>>.
     """
     require_model(options["model"])
-    from rich.console import Console
     from rich.markup import escape
 
     from rolecall.analyses.export import crafted_examples
     from rolecall.reports.marked_text import marked
+    from rolecall.reports.terminal import Terminal
 
     model = open_reader(options)
     crafted = crafted_examples(model, role, n=n, seed=seed)
-    console = Console()
+    console = Terminal()
     if not crafted.examples:
         raise _nothing(f"role {role!r} has no example", model, crafted)
     step = max(1, len(crafted.examples) // max(1, show))

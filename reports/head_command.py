@@ -12,6 +12,7 @@ from rich.table import Table
 
 from rolecall.analyses.number_text import interval, number, p_text, share, times
 from rolecall.reports.option_types import HEAD, OUT_FILE, PATH
+from rolecall.reports.terminal import Terminal, print_whole
 
 if TYPE_CHECKING:
     from rolecall.reports.dossier import Dossier
@@ -56,7 +57,7 @@ def head(run: Path, head: str, html: Path | None, figure: Path | None, model: st
         click.echo(f"{html}")
     if html is not None or figure is not None:
         return
-    print_dossier(facts, Console())
+    print_dossier(facts, Terminal())
 
 
 def print_dossier(facts: Dossier, console: Console) -> None:
@@ -67,7 +68,7 @@ def print_dossier(facts: Dossier, console: Console) -> None:
         console.print(f"  {what}: {why}", markup=False, highlight=False)
     if facts.scores:
         console.print("\n[bold]Where it looks[/bold]")
-        console.print(_scores(facts))
+        print_whole(_scores(facts), console)
     if facts.templates:
         named = [f"{name} ({number(score)})" for name, score in facts.templates]
         ends = f"{', '.join(named[:3])} … {', '.join(named[-3:])}"
@@ -84,7 +85,7 @@ def print_dossier(facts: Dossier, console: Console) -> None:
             "elsewhere)",
             highlight=False,
         )
-        console.print(_effects(facts))
+        print_whole(_effects(facts), console)
         for row in facts.effects:
             if row["cannot"]:
                 console.print(
@@ -147,7 +148,7 @@ def _scores(facts: Dossier) -> Table:
             "–" if row["ci_low"] is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}"
         )
         table.add_row(
-            row["role"],
+            escape(row["role"]),
             f"{number(row['score'])} {row['score_kind']}",
             within,
             *(number(row[name]) for name in ("chance", "baseline")),

@@ -7,6 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from rolecall.probes.base import Example, Positions
+from rolecall.reports.visible import visible
 
 MARKS = {
     "query": ("[[", "]]", "bold cyan"),
@@ -33,7 +34,7 @@ def marked(example: Example, tokenizer: Any, *, link: int = 0) -> Text:
             if not _joined(position, end, role[position], chosen.rivals):
                 break
             end += 1
-        piece = tokenizer.decode(example.token_ids[position:end])
+        piece = visible(tokenizer.decode(example.token_ids[position:end]))
         if _starts_word(tokenizer, example.token_ids[position]) and not piece.startswith(" "):
             piece = " " + piece
         if position in role:

@@ -49,13 +49,13 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
     senders = named_sets(options["senders"]) if options["senders"] else []
     require_before(named_head(to), [head for heads in senders for head in heads])
     folder = run_folder(out, options)
-    from rich.console import Console
     from rich.markup import escape
 
     from rolecall.analyses.number_text import number
     from rolecall.analyses.paths import PathSettings, write_paths
     from rolecall.analyses.paths import paths as find_paths
     from rolecall.reports.progress import progress_bar
+    from rolecall.reports.terminal import Terminal
 
     settings = PathSettings(kind=options["kind"], senders=options["senders"], seed=options["seed"])
     with progress_bar("head-items") as told:
@@ -63,7 +63,7 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
         task = _task(model, name, file, n=options["n"], seed=options["seed"])
         rows = find_paths(model, task, to, settings=settings, progress=told)
         written = write_paths(folder, to, rows)
-    console = Console()
+    console = Terminal()
     console.print(
         f"[bold]{escape(task.name)}[/bold] to {to}, {settings.kind}: "
         f"clean {number(rows['clean'].iloc[0])}, {rows['n_items'].iloc[0]} items",

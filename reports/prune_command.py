@@ -56,7 +56,6 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
     for name in ("scores", "effects"):
         read_table(folder, name)
     read_manifest(folder)
-    from rich.console import Console
     from rich.markup import escape
 
     from rolecall.analyses.pruning import Pruning
@@ -64,13 +63,14 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
     from rolecall.reports.progress import progress_bar
     from rolecall.reports.pruning_figure import pruning_curves
     from rolecall.reports.saving import figure_name
+    from rolecall.reports.terminal import Terminal
 
     how = Pruning(**{name: options[name] for name in ("n", "draws", "kind", "seed")})
     with progress_bar("set-items") as told:
         rows = prune_model(open_model(options), folder, names, how=how, progress=told)
         for task in rows["task"].unique() if options["figures"] else ():
             pruning_curves(rows, task, save=folder / "figures" / figure_name("pruning", task))
-    console = Console()
+    console = Terminal()
     for task, part in rows.groupby("task", sort=True):
         console.print(
             f"\n[bold]{escape(str(task))}[/bold]  {str(part['metric'].iloc[0]).replace('_', ' ')}"

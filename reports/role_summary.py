@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.reports.matters import RoleStory
+from rolecall.reports.visible import visible
 
 
 def role_table(stories: Sequence[RoleStory]) -> pd.DataFrame:
@@ -28,5 +29,5 @@ def print_roles(stories: Sequence[RoleStory], console: Console) -> None:
     table.add_column("matters?", overflow="fold", max_width=13)
     table.add_column("which heads")
     for story in stories:
-        table.add_row(story.role, story.verdict, Text(story.sentence))
+        table.add_row(story.role, story.verdict, Text(visible(story.sentence)))
     console.print(table)

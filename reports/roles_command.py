@@ -19,12 +19,12 @@ def roles(as_json: bool) -> None:
     """List the roles: definition, source, number of templates."""
     import json
 
-    from rich.console import Console
     from rich.markup import escape
     from rich.padding import Padding
 
     from rolecall.probes.registry import known
     from rolecall.probes.toy import toy_aligner
+    from rolecall.reports.terminal import Terminal
 
     def templates(probe: Probe) -> int:
         reader = toy_aligner(causal=not probe.needs_future)
@@ -48,7 +48,7 @@ def roles(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    console = Console()
+    console = Terminal()
     for row in rows:
         only = ", encoders only" if row["encoders_only"] else ""
         task = "with a task" if row["task"] else f"no task: {row['no_task']}"

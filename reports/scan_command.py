@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.option_types import COUNT, OUT_FOLDER, ROLE, SEED
 from rolecall.reports.progress import progress_bar
+from rolecall.reports.terminal import Terminal
 from rolecall.reports.written import print_written
 
 
@@ -49,6 +49,6 @@ def scan(roles: tuple[str, ...], n: int, seed: int, out: Path | None, **options:
         for done, role in enumerate(names):
             told(f"drawing {role}"[:18], done, len(names))
             role_heatmap(result.scores, role, save=folder / "figures" / figure_name("scores", role))
-    console = Console()
+    console = Terminal()
     print_top_heads(result.scores, result.manifest, console)
     print_written(console, folder)

@@ -14,6 +14,7 @@ from rolecall.reports.commands_kept import keep_command
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.option_types import OUT_FOLDER, SEED, TREEBANK
 from rolecall.reports.progress import progress_bar
+from rolecall.reports.terminal import Terminal
 from rolecall.reports.written import print_written
 
 
@@ -100,7 +101,7 @@ def _report(folder: Path, figures: bool) -> tuple[Path | None, str]:
 def _print(result: Any, page: Path | None, problem: str, notes: list[str]) -> None:
     from rolecall.reports.verdict_summary import print_verdicts
 
-    console = Console()
+    console = Terminal()
     print_verdicts(result.verdicts, console)
     for note in notes:
         console.print(f"[yellow]·[/yellow] {escape(note)}", highlight=False)

@@ -28,12 +28,11 @@ def table(run: Path, name: str, kind: str | None, role: str | None) -> None:
     `roles` says for each role which heads do it and whether that matters; `labelled` is the table
     for a paper: the heads that have a label, with score, margin and effect.
     """
-    from rich.console import Console
-
     from rolecall.reports.matters import role_stories
     from rolecall.reports.role_summary import print_roles
     from rolecall.reports.run import read_run
     from rolecall.reports.table_text import as_csv, as_latex, as_markdown, print_rows
+    from rolecall.reports.terminal import Terminal
 
     found = read_run(run)
     rows = DERIVED[name](found) if name in DERIVED else _rows(found, name)
@@ -48,9 +47,9 @@ def table(run: Path, name: str, kind: str | None, role: str | None) -> None:
         click.echo(as_latex(rows, caption=title, label="tab:heads"), nl=False)
     elif name == "roles":
         wanted = set(rows["role"])
-        print_roles([s for s in role_stories(found) if s.role in wanted], Console())
+        print_roles([s for s in role_stories(found) if s.role in wanted], Terminal())
     else:
-        print_rows(rows, Console())
+        print_rows(rows, Terminal())
 
 
 def roles_in_words(run: Run) -> pd.DataFrame:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from rolecall.reports.commands_kept import writes_to
 from rolecall.reports.option_types import (
@@ -17,6 +16,7 @@ from rolecall.reports.option_types import (
     SHARE,
     Whole,
 )
+from rolecall.reports.terminal import Terminal
 from rolecall.reports.written import print_written
 
 
@@ -111,6 +111,6 @@ def verdict(run: Path, resamples: int, seed: int, **thresholds: float) -> None:
 
     writes_to(run)
     result = decide(run, Thresholds(**thresholds), n_resamples=resamples, seed=seed)  # type: ignore[arg-type]
-    console = Console()
+    console = Terminal()
     print_verdicts(result, console)
     print_written(console, run)

@@ -14,6 +14,7 @@ from rolecall.analyses.labels import NO_LABEL
 from rolecall.analyses.number_text import number, share
 from rolecall.analyses.verdict import Verdicts
 from rolecall.reports.standing import counted, standings
+from rolecall.reports.visible import visible
 
 TOP = 3
 TIERS = ("A", "B", "C", "E")
@@ -85,7 +86,7 @@ def table_of_roles(result: Verdicts) -> Table:
         counts = [str(int((rows["tier"] == tier).sum()) or "") for tier in TIERS]
         records = cast("list[dict[str, Any]]", best.to_dict("records"))
         names = "\n".join(_named(row) for row in records)
-        why = Text(_why(result.verdicts, best.iloc[0], str(role)))
+        why = Text(visible(_why(result.verdicts, best.iloc[0], str(role))))
         table.add_row(str(role), *counts, names, why)
     return table
 

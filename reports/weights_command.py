@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.option_types import OUT_FOLDER, SEED
 from rolecall.reports.progress import progress_bar
+from rolecall.reports.terminal import Terminal
 from rolecall.reports.written import print_written
 
 TOP = 5
@@ -38,7 +38,7 @@ def weights(seed: int, out: Path | None, **options: Any) -> None:
 
     with progress_bar("layers") as told:
         result = read_weights(open_model(options), seed=seed, out=folder, progress=told)
-    console = Console()
+    console = Terminal()
     console.print(top_weights(result.table))
     console.print(
         "Copying: Σ Re λ / Σ |λ| of the OV circuit; rank: share of tokens raised less than the own "

@@ -7,12 +7,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rolecall.reports import attention_view
 from rolecall.reports.attention_view import (
+    AttentionView,
     Seen,
     attention_arcs,
     attention_matrix,
@@ -20,11 +23,15 @@ from rolecall.reports.attention_view import (
     summary,
     window,
 )
+from rolecall.reports.cli import main
+from rolecall.reports.compare_command import compare
 from rolecall.reports.head_command import head
 from rolecall.reports.page import report_html
 from rolecall.reports.report_command import report
 from rolecall.reports.run import read_run
 from rolecall.reports.stored_samples import stored_samples
+from rolecall.reports.table_command import table as table_command
+from rolecall.reports.visible import token_name, visible
 from tests.run_folders import write_run
 
 GAP = "tokens not shown"
@@ -189,3 +196,86 @@ def test_a_report_and_a_dossier_do_without_damaged_entries(tmp_path: Path) -> No
         done = CliRunner().invoke(command, given_)
         assert done.exit_code == 0, done.exception
     assert "<svg" in report_html(read_run(tmp_path))
+
+
+STEERING = ("\x1b[31mred", "a\x07\r", "\u202eturned", "\u200b", "\u2028", "\x9b2J", "\ufe0f")
+
+
+def steers(text: str) -> list[str]:
+    """The characters that a terminal obeys, or that nobody sees."""
+    return re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufe0f]", text)
+
+
+@given(st.text())
+def test_nothing_that_steers_stays_in_visible_text(text: str) -> None:
+    assert not steers(visible(text))
+    assert not steers(token_name(text))
+    assert visible(visible(text)) == visible(text)
+
+
+@pytest.mark.parametrize("token", STEERING)
+def test_tokens_are_visible_and_cannot_steer(tmp_path: Path, token: str) -> None:
+    entry = SOUND | {"tokens": ["<s>", token, " left"], "caption": token, "raises": [token]}
+    seen = Seen.of(entry)
+    for drawn in (AttentionView(seen), AttentionView(seen, matrix=True)):
+        assert not steers(drawn._repr_html_())
+        assert "⟨U+" in drawn._repr_html_()
+    write_run(tmp_path, name=f"m{token}")
+    keep(tmp_path, "coreference", entry)
+    done = CliRunner().invoke(head, [str(tmp_path), "L4H2"])
+    assert done.exit_code == 0, done.exception
+    assert not steers(done.output)
+    assert "⟨U+" in done.output
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_names_in_tables_are_visible(tmp_path: Path, name: str) -> None:
+    write_run(tmp_path, name=name)
+    for table, column in (("scores", "role"), ("effects", "task")):
+        rows = pd.read_parquet(tmp_path / f"{table}.parquet")
+        rows[column] = rows[column].replace({"coreference": name})
+        rows.to_parquet(tmp_path / f"{table}.parquet", index=False)
+    for command, given_ in (
+        (head, [str(tmp_path), "L1H3"]),
+        (table_command, [str(tmp_path), "scores"]),
+        (table_command, [str(tmp_path), "roles"]),
+        (compare, [str(tmp_path), str(tmp_path)]),
+    ):
+        done = CliRunner().invoke(command, given_)
+        assert done.exit_code == 0, done.exception
+        assert not steers(done.output)
+
+
+def test_an_error_cannot_steer(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["report", "\x1b[31m\u202e"])
+    assert not steers(capsys.readouterr().err)
+
+
+def test_commands_print_to_the_terminal_that_spells_out() -> None:
+    folder = Path(attention_view.__file__).parent
+    plain = [
+        path.name
+        for path in sorted(folder.glob("*.py"))
+        if re.search(r"(?<!class )\bConsole\((?!\))|\bConsole\(\)", path.read_text("utf-8"))
+        and path.name != "terminal.py"
+    ]
+    assert plain == []
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80])
+def test_a_dossier_cuts_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    write_run(tmp_path)
+    long = "a_role_of_thirty_two_letters_or_more"
+    for table, column in (("scores", "role"), ("effects", "task")):
+        rows = pd.read_parquet(tmp_path / f"{table}.parquet")
+        rows[column] = rows[column].replace({"coreference": long})
+        rows.to_parquet(tmp_path / f"{table}.parquet", index=False)
+    monkeypatch.setenv("COLUMNS", "1000")
+    wide = CliRunner().invoke(head, [str(tmp_path), "L1H3"]).output
+    monkeypatch.setenv("COLUMNS", str(columns))
+    narrow = CliRunner().invoke(head, [str(tmp_path), "L1H3"]).output
+    assert long in narrow
+    assert narrow.split() == wide.split()
