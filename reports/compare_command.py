@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from rolecall.reports.option_types import OUT_FOLDER, PATH
+from rolecall.reports.terminal import Terminal
 from rolecall.reports.written import print_written
 
 if TYPE_CHECKING:
@@ -45,16 +45,15 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
 
     found = _named([read_run(folder) for folder in runs])
     labels = {name: labels_of(run) for name, run in found.items()}
-    console = Console()
+    console = Terminal()
     for name, run in found.items():
         if "heads" not in run.tables:
             said = f"{name}: no verdicts; heads whose attention stands out are compared"
             console.print(said, markup=False, highlight=False)
-    weights = {run.manifest.get("model", {}).get("weights_hash") for run in found.values()}
     tables: dict[str, pd.DataFrame] = {}
     if compared.same_heads(labels):
-        if len(weights) > 1:
-            console.print(OTHER_WEIGHTS, highlight=False)
+        for line in _on_weights(found):
+            console.print(line, markup=False, highlight=False)
         tables["labels"] = compared.label_changes(labels)
         tables["agreement"] = compared.agreement(labels)
         scores = {n: r.tables["scores"] for n, r in found.items() if "scores" in r.tables}
@@ -79,9 +78,9 @@ def compare(runs: tuple[Path, ...], steps: str | None, out: Path | None) -> None
         print_written(console, out)
 
 
-OTHER_WEIGHTS = (
-    "The runs have other weights. Heads are matched by layer and number, which means something for "
-    "checkpoints of one training, not for two trainings."
+MATCHED = (
+    "Heads are matched by layer and number, which means something for checkpoints of one training, "
+    "not for two trainings."
 )
 TITLES = {
     "labels": "Heads with a label in some run",
@@ -90,6 +89,18 @@ TITLES = {
     "depth": "Where roles live",
     "emergence": "The best head of each role, step by step",
 }
+
+
+def _on_weights(runs: dict[str, Run]) -> list[str]:
+    """What to say of runs that are not known to be of one model: nothing where they are."""
+    weights = {n: run.manifest.get("model", {}).get("weights_hash") for n, run in runs.items()}
+    unknown = [name for name, weight in weights.items() if weight is None]
+    said = []
+    if len({weight for weight in weights.values() if weight is not None}) > 1:
+        said.append("The runs have other weights.")
+    if unknown:
+        said.append(f"Which weights were run is not known of {', '.join(unknown)}.")
+    return [*said, MATCHED] if said else []
 
 
 def _named(runs: list[Run]) -> dict[str, Run]:

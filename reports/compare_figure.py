@@ -9,12 +9,15 @@ from matplotlib.axes import Axes
 
 from rolecall.reports.depth import say_nothing
 from rolecall.reports.saving import finished, new_axes, rolecall_style
-from rolecall.reports.ticks import shortened
+from rolecall.reports.visible import shortened
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
+"""One more than colours, so that a pair comes again only after 72 runs."""
 NAME_ROOM = 22
 """Letters of a run's name in the legend."""
+PAGE = 8.6
+"""Inches: what a page of a paper has room for, with a line below the figure."""
 
 
 def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | None = None) -> Axes:
@@ -28,7 +31,13 @@ def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | Non
     order = list(depths.groupby("role")["depth"].mean().sort_values(kind="stable").index)
     runs = list(dict.fromkeys(depths["run"]))
     with rolecall_style():
-        axes = new_axes(columns, 0.9 + (0.16 + 0.1 * len(runs)) * max(len(order), 2))
+        legend = -(-len(runs) // (2 * columns))
+        rows = (0.16 + 0.1 * len(runs)) * max(len(order), 2)
+        height = min(0.7 + 0.15 * legend + rows, PAGE)
+        axes = new_axes(columns, height)
+        # Marks of one role stand below one another: as far apart as the page allows, so as large.
+        apart = 72 * 0.7 * (height - 0.7 - 0.15 * legend) / max(len(order), 2) / max(len(runs), 2)
+        size = min(4.0, max(apart, 2.0)) ** 2
         drawn = []
         for i, run in enumerate(runs):
             rows = depths[depths["run"] == run]
@@ -36,7 +45,7 @@ def depth_comparison(depths: pd.DataFrame, *, columns: int = 1, save: Path | Non
             at = [order.index(role) + shift for role in rows["role"]]
             colour = COLOURS[i % len(COLOURS)]
             axes.hlines(at, rows["first"], rows["last"], color=colour, lw=0.8)
-            mark = {"s": 16, "color": colour, "marker": MARKS[i % len(MARKS)]}
+            mark = {"s": size, "color": colour, "marker": MARKS[i % len(MARKS)]}
             drawn.append(axes.scatter(rows["depth"], at, **mark))
         axes.set_yticks(range(len(order)), labels=[str(role).replace("_", " ") for role in order])
         axes.set(xlim=(-0.03, 1.03), ylim=(len(order) - 0.4, -0.6))

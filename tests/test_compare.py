@@ -166,3 +166,12 @@ def test_steps_must_fit_the_runs(tmp_path: Path, steps: str, says: str) -> None:
     one = str(write_run(tmp_path, tables=("scores",)))
     done = CliRunner().invoke(compare, [one, one, "--steps", steps])
     assert says in str(done.exception)
+
+
+def test_weights_that_are_not_known_are_not_called_other(tmp_path: Path) -> None:
+    known, unknown = (write_run(tmp_path / name) for name in ("known", "unknown"))
+    (unknown / "manifest.json").unlink()
+    for runs, names in (((known, unknown), "unknown"), ((unknown, unknown), "unknown")):
+        said = " ".join(CliRunner().invoke(compare, list(map(str, runs))).output.split())
+        assert f"Which weights were run is not known of {names}" in said
+        assert "other weights" not in said

@@ -351,3 +351,19 @@ def test_roles_of_a_table_are_read_whole() -> None:
         }
     )
     assert labels_of(heads)["roles"].tolist() == [("nsubj:pass", "obl(x), y")]
+
+
+@pytest.mark.parametrize("n", [2, 12, 24, 60])
+def test_runs_are_told_apart_on_a_figure_that_fits_a_page(n: int) -> None:
+    rows = [(f"run {i}", role, 0.5, 0.4, 0.6) for i in range(n) for role in ROLE_COLOURS]
+    table = pd.DataFrame(rows, columns=["run", "role", "depth", "first", "last"])
+    axes = depth_comparison(table)
+    marks = [c for c in axes.collections if isinstance(c, PathCollection)]
+    looks = {
+        (tuple(np.ravel(mark.get_facecolor())), mark.get_paths()[0].vertices.tobytes())
+        for mark in marks
+    }
+    assert len(looks) == len(marks) == n
+    figure = axes.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    assert figure.get_figheight() <= 9
