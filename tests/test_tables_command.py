@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -88,7 +90,7 @@ def test_every_table_comes_in_every_form(folder: Path, name: str, kind: str) -> 
     else:
         body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:]
         assert len(body) == n
-        columns = re.search(r"tabular}{([lr]+)}", text)
+        columns = re.search(r"(?:tabular|longtable)}{([lr]+)}", text)
         assert columns is not None
         for line in body:
             assert len(re.findall(r"(?<!\\)&", line)) == len(columns[1]) - 1
@@ -262,3 +264,59 @@ def test_figures_that_cannot_be_written_are_told_of_before_the_page(tmp_path: Pa
     assert not (folder / "report.html").exists()
     said(report, folder, "--no-figures")
     assert (folder / "report.html").is_file()
+
+
+ODD = ("x\u202ey", "\0", "\x1b[31m", "[1]", "*a", "a|b<c>", "l\n\nm", "$x^2~\\", "größe–…×", "\r\t")
+
+
+@pytest.mark.parametrize("n", [len(ODD), 5 * len(ODD)])
+@pytest.mark.parametrize("caption", ["", "Of \u202ex_y"])
+def test_latex_of_any_text_has_a_row_a_line_and_nothing_that_stops_it(n: int, caption: str) -> None:
+    rows = pd.DataFrame({"a\n_b": (ODD * 5)[:n], "n": range(n)})
+    text = as_latex(rows, caption=caption, label="tab:odd")
+    assert sum(line.endswith(r"\\") for line in text.splitlines() if "&" in line) == n + 1
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    assert not re.search(r"^[\[*]", text, re.MULTILINE)
+    assert "$\\langle$U+202E$\\rangle$" in text
+    assert "lualatex" not in text
+
+
+def test_a_long_latex_table_goes_over_pages_with_its_head_on_each() -> None:
+    short, long = (as_latex(pd.DataFrame({"n": range(n)}), caption="Of it") for n in (40, 41))
+    assert r"\begin{tabular}" in short
+    assert r"\begin{table}" in short
+    assert "table}" not in long.replace("longtable}", "")
+    assert r"\midrule\endhead" in long
+    assert r"\caption{Of it}" in long
+    assert long.startswith(r"% \usepackage{booktabs,longtable}")
+
+
+@pytest.mark.parametrize("text", ["主语", "Ж", "∑"])
+def test_latex_that_pdflatex_cannot_typeset_says_so_first(text: str) -> None:
+    assert "xelatex or lualatex" in as_latex(pd.DataFrame({"a": [text]})).splitlines()[0]
+
+
+def test_markdown_shows_any_text_as_it_is_on_one_line() -> None:
+    shown = as_markdown(pd.DataFrame({"a_b": ["<b>", "*x*", "`c`", "a\nb", "\\|", "\0"]}))
+    assert shown.splitlines() == [
+        r"| a\_b |",
+        "| --- |",
+        r"| \<b> |",
+        r"| \*x\* |",
+        r"| \`c\` |",
+        "| a<br>b |",
+        r"| \\\| |",
+        "| ⟨U+0000⟩ |",
+    ]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+@pytest.mark.parametrize("times", [1, 9])
+def test_pdflatex_takes_it(tmp_path: Path, times: int) -> None:
+    table = as_latex(pd.DataFrame({"a\n_b": ODD * times}), caption="Of \u202ex_y", label="tab:odd")
+    packages = "\\documentclass{article}\\usepackage{booktabs,longtable}"
+    text = f"{packages}\\begin{{document}}\n{table}\\end{{document}}\n"
+    (tmp_path / "it.tex").write_text(text, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "it.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout[-600:]
