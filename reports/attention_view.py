@@ -243,7 +243,8 @@ def attention_matrix(seen: Seen, *, most: int = MOST_TOKENS) -> str:
     starts = [margin + side * i for i in range(len(slots))]
     parts = []
     for slot, name, y in zip(slots, names, starts, strict=True):
-        parts.append(_labels(name, at=y, margin=margin))
+        kept = isinstance(slot, range) or bool(seen.pattern[slot])
+        parts.append(_labels(name, at=y, margin=margin, kept=kept))
         if isinstance(slot, range):
             parts.append(_crossing(slot, at=y + side / 2, ends=(margin, size - 6)))
             continue
@@ -318,12 +319,14 @@ def _crossing(gap: range, *, at: float, ends: tuple[float, float]) -> str:
     )
 
 
-def _labels(name: str, *, at: float, margin: float) -> str:
-    """A token's name at its row and at its column."""
+def _labels(name: str, *, at: float, margin: float, kept: bool) -> str:
+    """A token's name at its row and at its column; a row that was not kept says so."""
     said = escape(name)
+    faint = "" if kept else ' opacity=".4"'
+    tip = "" if kept else "<title>what it attends to was not kept</title>"
     turn = f"translate({at + 10:.0f} {margin - 4:.0f}) rotate(-90)"
     return (
-        f'<text x="{margin - 4:.0f}" y="{at + 10:.0f}" text-anchor="end">{said}</text>'
+        f'<text x="{margin - 4:.0f}" y="{at + 10:.0f}" text-anchor="end"{faint}>{said}{tip}</text>'
         f'<text transform="{turn}">{said}</text>'
     )
 

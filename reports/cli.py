@@ -6,6 +6,7 @@ import importlib
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -96,7 +97,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Nothing; runs the command line. A user's mistake is one line and exit code 2."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _teller()
     if arguments is None:
         _stop_as_by_hand()
     typed = Typed(sys.argv[1:] if arguments is None else arguments)
@@ -128,9 +129,17 @@ def _line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _show_warning(message: Any, category: type[Warning], *rest: Any) -> None:
-    if issubclass(category, UserWarning):
-        click.echo(f"rolecall: warning: {_line(str(message))}", err=True)
+def _teller() -> Callable[..., None]:
+    """What shows a user's warnings, each of them once."""
+    told: set[str] = set()
+
+    def tell(message: Any, category: type[Warning], *rest: Any) -> None:
+        line = _line(str(message))
+        if issubclass(category, UserWarning) and line not in told:
+            told.add(line)
+            click.echo(f"rolecall: warning: {line}", err=True)
+
+    return tell
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
     from rolecall.analyses.paths import PathSettings, write_paths
     from rolecall.analyses.paths import paths as find_paths
     from rolecall.reports.progress import progress_bar
-    from rolecall.reports.terminal import Terminal
+    from rolecall.reports.terminal import Terminal, print_whole
 
     settings = PathSettings(kind=options["kind"], senders=options["senders"], seed=options["seed"])
     with progress_bar("head-items") as told:
@@ -69,7 +69,7 @@ def paths(to: str, name: str | None, file: Path | None, out: Path | None, **opti
         f"clean {number(rows['clean'].iloc[0])}, {rows['n_items'].iloc[0]} items",
         highlight=False,
     )
-    console.print(_leading(rows))
+    print_whole(_leading(rows), console)
     console.print(LEGEND, style="dim", highlight=False)
     print_written(console, written)
 

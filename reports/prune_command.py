@@ -63,7 +63,7 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
     from rolecall.reports.progress import progress_bar
     from rolecall.reports.pruning_figure import pruning_curves
     from rolecall.reports.saving import figure_name
-    from rolecall.reports.terminal import Terminal
+    from rolecall.reports.terminal import Terminal, print_whole
 
     how = Pruning(**{name: options[name] for name in ("n", "draws", "kind", "seed")})
     with progress_bar("set-items") as told:
@@ -75,7 +75,7 @@ def prune(names: tuple[str, ...], out: Path | None, **options: Any) -> None:
         console.print(
             f"\n[bold]{escape(str(task))}[/bold]  {str(part['metric'].iloc[0]).replace('_', ' ')}"
         )
-        console.print(table_of_pruning(part))
+        print_whole(table_of_pruning(part), console)
     print_written(console, folder)
 
 

@@ -13,6 +13,7 @@ from rolecall.reports.effect_figures import UNITS
 from rolecall.reports.point_labels import label_points
 from rolecall.reports.run import head_name
 from rolecall.reports.saving import column_width, rolecall_style, save_figure
+from rolecall.reports.terminal import print_whole
 
 TITLES = {
     "importance": "importance",
@@ -41,7 +42,7 @@ def print_screening(found: pd.DataFrame, console: Console) -> None:
         cells = ["–" if pd.isna(value) else f"{value:.2f}" for value in row]
         table.add_row(str(task), *cells)
     console.print("\n[bold]One backward pass against the exact effects[/bold]")
-    console.print(table)
+    print_whole(table, console)
     console.print(LEGEND, style="dim", highlight=False)
 
 

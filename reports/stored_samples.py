@@ -47,7 +47,9 @@ def require_sample(example: Any) -> dict[str, Any]:
         raise ValueError(f"an object is wanted where {example!r:.40} stands")
     Seen.of(example)
     for key in ("raises", "lowers"):
-        tokens = example.get(key)
+        if key not in example:
+            raise ValueError(f"it has no {key!r}")
+        tokens = example[key]
         if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
             raise ValueError(f"{key!r} should be a list of tokens, not {tokens!r:.40}")
     return example

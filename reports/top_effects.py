@@ -11,6 +11,7 @@ from rich.table import Table
 
 from rolecall.analyses.number_text import number, share
 from rolecall.reports.effect_figures import UNITS, largest
+from rolecall.reports.terminal import print_whole
 
 TOP = 6
 LEGEND = (
@@ -33,7 +34,7 @@ def print_top_effects(
             console.print()
             console.print(_headline(task, rows), highlight=False)
             for kind, part in rows.groupby("ablation", sort=True):
-                console.print(table_of(part, str(kind), largest(rows, TOP)))
+                print_whole(table_of(part, str(kind), largest(rows, TOP)), console)
     console.print()
     console.print(LEGEND, style="dim", highlight=False)
     for note in notes:
@@ -85,7 +86,7 @@ def print_race(rows: pd.DataFrame, band: float, console: Console) -> None:
             bounds = (number(row[side], signed=True, digits=3) for side in ("low", "high"))
             effect = number(row["total"], signed=True, digits=3)
             table.add_row(row["heads"], row["decision"], effect, *bounds, str(row["n_items"]))
-        console.print(table)
+        print_whole(table, console)
 
 
 def _headline(task: str, rows: pd.DataFrame) -> str:

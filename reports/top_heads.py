@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rolecall.analyses.number_text import number
+from rolecall.reports.terminal import print_whole
 
 TOP = 3
 
@@ -23,7 +24,7 @@ def print_top_heads(scores: pd.DataFrame, manifest: dict[str, Any], console: Con
         f"{model['dtype']}, {_start(model)}",
         highlight=False,
     )
-    console.print(table_of_top_heads(scores))
+    print_whole(table_of_top_heads(scores), console)
     console.print(
         "✓ beats the best simpler account (95 % interval) and chance among all heads and roles "
         "(p_max < .05). Scores describe attention on these probes; whether the model depends on a "

@@ -11,7 +11,7 @@ from rich.table import Table
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.option_types import OUT_FOLDER, SEED
 from rolecall.reports.progress import progress_bar
-from rolecall.reports.terminal import Terminal
+from rolecall.reports.terminal import Terminal, print_whole
 from rolecall.reports.written import print_written
 
 TOP = 5
@@ -39,7 +39,7 @@ def weights(seed: int, out: Path | None, **options: Any) -> None:
     with progress_bar("layers") as told:
         result = read_weights(open_model(options), seed=seed, out=folder, progress=told)
     console = Terminal()
-    console.print(top_weights(result.table))
+    print_whole(top_weights(result.table), console)
     console.print(
         "Copying: Σ Re λ / Σ |λ| of the OV circuit; rank: share of tokens raised less than the own "
         "one (even .50). Composition is what exceeds random matrices of these shapes "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -31,8 +32,11 @@ from rolecall.reports.report_command import report
 from rolecall.reports.run import read_run
 from rolecall.reports.stored_samples import stored_samples
 from rolecall.reports.table_command import table as table_command
+from rolecall.reports.terminal import Terminal
+from rolecall.reports.top_effects import print_top_effects
+from rolecall.reports.top_heads import print_top_heads
 from rolecall.reports.visible import token_name, visible
-from tests.run_folders import write_run
+from tests.run_folders import draw_effects, draw_scores, manifest, write_run
 
 GAP = "tokens not shown"
 
@@ -279,3 +283,28 @@ def test_a_dossier_cuts_no_number(
     narrow = CliRunner().invoke(head, [str(tmp_path), "L1H3"]).output
     assert long in narrow
     assert narrow.split() == wide.split()
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80])
+def test_printed_tables_of_a_run_cut_no_number(tmp_path: Path, columns: int) -> None:
+    long = "a_role_of_thirty_two_letters_or_more"
+    scores = draw_scores((2, 4), seed=0).assign(role=long)
+    effects = draw_effects(draw_scores((2, 4), seed=0), seed=0)
+    effects = effects.assign(per_damage=1.0, kl=0.1, control=None)
+    said = []
+    for width in (1000, columns):
+        console = Terminal(file=io.StringIO(), width=width)
+        print_top_heads(scores, manifest((2, 4), "m"), console)
+        print_top_effects(effects, ["induction"], [], console)
+        said.append(console.file.getvalue().split())  # type: ignore[attr-defined]
+    assert said[0] == said[1]
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path)
+    keep(tmp_path, "coreference", 3)
+    for arguments in (["report", str(tmp_path), "--no-figures"], ["head", str(tmp_path), "L1H3"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert capsys.readouterr().err.count("coreference.json: example 0") == 1
