@@ -78,6 +78,13 @@ class Run:
             max((int(t["head"].max()) + 1 for t in rows if len(t)), default=0),
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what the run found, and its atlas."""
+        # They read runs themselves, so they are imported only here.
+        from rolecall.reports.notebook import run_html
+
+        return run_html(self)  # pyright: ignore[reportArgumentType]: this file, by its other name
+
     def table(self, name: str) -> pd.DataFrame | None:
         """The rows of a table, or None where the run has none."""
         return self.tables.get(name)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
+from io import StringIO
 from pathlib import Path
 
 import matplotlib
@@ -28,12 +29,19 @@ def rolecall_style() -> Iterator[None]:
         yield
 
 
+class NotebookFigure(Figure):
+    """A figure that a notebook shows without being told how, though it is not pyplot's."""
+
+    def _repr_svg_(self) -> str:
+        return as_svg(self)
+
+
 def new_axes(columns: int, height: float) -> Axes:
     """Axes of a new figure as wide as one or two columns, `height` inches high.
 
     The figure is not pyplot's: it needs no display and no closing. Call it in `rolecall_style`.
     """
-    return Figure(figsize=(column_width(columns), height)).subplots()
+    return NotebookFigure(figsize=(column_width(columns), height)).subplots()
 
 
 def column_width(columns: int) -> float:
@@ -72,6 +80,14 @@ def save_figure(figure: Figure, rows: pd.DataFrame, stem: Path) -> list[Path]:
     return paths
 
 
+def as_svg(figure: Figure) -> str:
+    """The figure as one `<svg>` element, as it can stand in a page."""
+    drawn = StringIO()
+    with rolecall_style():
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return "<svg" + drawn.getvalue().partition("<svg")[2]
+
+
 def figure_name(*names: str) -> str:
     """A file's name, without ending, for the figure of a role, task or the like.
 
@@ -79,7 +95,7 @@ def figure_name(*names: str) -> str:
     digest of the whole behind them, so no two names share a file and none leaves the folder.
 
     >>> figure_name("scores", "induction"), figure_name("scores", "../a")
-    ('scores-induction', 'scores----a-26657e84')
+    ('scores-induction', 'scores----a-61b4c98b')
     """
     return "-".join(map(_file_name, names))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -367,3 +369,36 @@ def test_runs_are_told_apart_on_a_figure_that_fits_a_page(n: int) -> None:
     figure = axes.get_figure(root=True)
     assert isinstance(figure, Figure)
     assert figure.get_figheight() <= 9
+
+
+def test_what_the_readme_shows_in_a_notebook_has_a_rich_form(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line of the example that is a value alone, and its last."""
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (example,) = [
+        code for code in re.findall(r"```python\n(.*?)```", text, re.S) if "atlas(" in code
+    ]
+    (tmp_path / "rolecall-out").mkdir()
+    (tmp_path / "rolecall-out" / "embedded").symlink_to(run.folder)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    shown = []
+    for step in ast.parse(example).body:
+        if isinstance(step, ast.Expr) and "samples" not in ast.unparse(step):
+            shown.append(eval(ast.unparse(step), names))
+        elif not isinstance(step, ast.Expr):
+            exec(ast.unparse(step), names)
+    assert len(shown) == 2
+    for value in shown:
+        ways = (getattr(value, name, None) for name in ("_repr_html_", "_repr_svg_"))
+        assert any("<svg" in (way() or "") for way in ways if way is not None), value
+
+
+@pytest.mark.parametrize("tables", [("scores",), ("effects",), ("scores", "heads", "verdicts")])
+def test_a_run_draws_itself_whatever_it_has(tmp_path: Path, tables: tuple[str, ...]) -> None:
+    found = read_run(write_run(tmp_path, (2, 4), tables=(*tables, "manifest"), name="<b>\u202e"))
+    shown = found._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "\u202e" not in shown
+    assert ("<svg" in shown) == ("scores" in tables)
