@@ -12,6 +12,11 @@ import click
 FILE = "commands.txt"
 FOLDER = "RUN"
 """Stands for the run folder, wherever it was."""
+NOT_PATHS = (
+    *("--role", "--task", "--kind", "--heads", "--group", "--to", "--from", "--device", "--dtype"),
+    *("--revision", "-n", "--seed"),
+)
+"""Options whose values are no paths, even where a file happens to have that name."""
 
 
 @dataclass
@@ -65,20 +70,34 @@ def kept_commands(folder: Path) -> tuple[str, ...]:
 def as_line(arguments: Sequence[str], folder: Path) -> str:
     """The command as one line for a shell, the run folder being called RUN.
 
+    A file or folder that is there is named from the root, so that the line holds in any folder.
+
     >>> as_line(["scan", "my model", "-n", "8"], Path("here/run"))
     "rolecall scan 'my model' -n 8 --out RUN"
     >>> as_line(["verdict", "here/run/"], Path("here/run"))
     'rolecall verdict RUN'
     """
     said = []
-    for argument in arguments:
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = argument.partition("=")
         if argument.startswith("--out="):
             said += ["--out", FOLDER]
+        elif _same(argument, folder):
+            said.append(FOLDER)
+        elif option.startswith("--") and equals:
+            said.append(f"{option}={_from_root(option, value)}")
         else:
-            said.append(FOLDER if _same(argument, folder) else argument)
+            said.append(_from_root(before, argument))
     if FOLDER not in said:
         said += ["--out", FOLDER]
     return shlex.join(["rolecall", *said])
+
+
+def _from_root(before: str, argument: str) -> str:
+    """The argument, as an absolute path where it is one; `before` is the word before it."""
+    if before in ("", *NOT_PATHS) or argument.startswith("-") or not Path(argument).exists():
+        return argument
+    return str(Path(argument).absolute())
 
 
 def _same(argument: str, folder: Path) -> bool:

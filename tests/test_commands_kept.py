@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -102,3 +103,22 @@ def test_commands_that_are_no_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "commands.txt").write_bytes(b"rolecall \xff\n")
     with pytest.raises(ValueError, match=r"commands\.txt is not UTF-8 text"):
         kept_commands(tmp_path)
+
+
+def test_a_path_is_kept_so_that_it_holds_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("my model", "induction", "ablate", "32"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "my tasks.jsonl").write_text("", encoding="utf-8")
+    typed = ["ablate", "--no-figures", "my model", "--task", "induction", "-n", "32"]
+    for more in (["--tasks", "my tasks.jsonl"], ["--tasks=./my tasks.jsonl"]):
+        (_, *words) = shlex.split(as_line([*typed, *more], tmp_path / "run"))
+        assert words[:7] == [*typed[:2], str(tmp_path / "my model"), *typed[3:]]
+        assert words[-3].rpartition("=")[2] == str(tmp_path / "my tasks.jsonl")
+
+
+def test_a_hub_id_is_kept_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "some/model" in as_line(["scan", "some/model"], tmp_path / "run").split()
