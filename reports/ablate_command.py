@@ -20,6 +20,7 @@ from rolecall.reports.option_types import (
     TASK_FILE,
     Whole,
 )
+from rolecall.reports.visible import visible
 from rolecall.reports.written import print_written
 
 RACED = (
@@ -176,7 +177,7 @@ def _tasks(
         read = read_tasks(path, model)
         tasks.append(read.task)
         for problem in read.problems:
-            click.echo(f"rolecall: {problem}; the line is left out", err=True)
+            click.echo(visible(f"rolecall: {problem}; the line is left out"), err=True)
         if read.problems:
             notes.append(f"{path}: {len(read.problems)} lines left out, see above")
     if names or not files:

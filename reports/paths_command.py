@@ -9,6 +9,7 @@ import click
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.option_types import COUNT, HEAD, HEADS, OUT_FOLDER, SEED, TASK, TASK_FILE
+from rolecall.reports.visible import visible
 from rolecall.reports.written import print_written
 
 TOP = 12
@@ -81,7 +82,7 @@ def _task(model: Any, name: str | None, file: Path | None, *, n: int, seed: int)
     if file is not None:
         read = read_tasks(file, model)
         for problem in read.problems:
-            click.echo(f"rolecall: {problem}; the line is left out", err=True)
+            click.echo(visible(f"rolecall: {problem}; the line is left out"), err=True)
         return read.task
     assert name is not None
     (task,) = role_tasks(model, [name], n=n, seed=seed)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rolecall.reports.option_types import OUT_FILE, PATH
+from rolecall.reports.visible import visible
 from rolecall.reports.writable import require_file, require_folder
 
 
@@ -44,7 +45,7 @@ def report(run: Path, kind: str, out: Path | None, figures: bool) -> None:
         drawn = draw_all(found, drawn_to)
         click.echo(f"{len(drawn.names)} figures in {drawn_to}: {', '.join(drawn.names)}")
         for name, why in drawn.left_out.items():
-            click.echo(f"no figure {name}: {why}", err=True)
+            click.echo(visible(f"no figure {name}: {why}"), err=True)
     for name, command in found.missing():
         click.echo(f"no {name}: `{command}` would add it", err=True)
 
