@@ -26,10 +26,15 @@ class Grid:
     top: float = 14.0
 
     @classmethod
-    def fitting(cls, shape: Cell, width: float, *, tall: float = 30.0, low: float = 5.0) -> Grid:
-        """A grid about `width` wide, whose cells are between `low` and `tall` high."""
-        across = max(width / max(shape[1], 1), low)
-        return cls(shape, (min(across, tall * 2), min(max(across * 0.72, low), tall)))
+    def fitting(cls, shape: Cell, room: Cell, *, low: float, high: float) -> Grid:
+        """A grid for this room (width, height), whose cells are from `low` to `high` wide.
+
+        Cells are at most 0.72 as high as wide, but never lower than `low`; what does not fit into
+        the room with such cells is larger than it.
+        """
+        across = min(max(room[0] / max(shape[1], 1), low), high)
+        down = min(room[1] / max(shape[0], 1), across * 0.72)
+        return cls(shape, (round(across, 1), round(max(down, low), 1)))
 
     @property
     def size(self) -> tuple[float, float]:
@@ -40,10 +45,10 @@ class Grid:
     def path(self, cells: Iterable[Cell], *, gap: float = 1.0) -> str:
         """The rectangles of these cells as one path."""
         width, height = self.cell[0] - gap, self.cell[1] - gap
-        side = f"h{width:.4g}v{height:.4g}h-{width:.4g}z"
+        side = f"h{width:.6g}v{height:.6g}h-{width:.6g}z"
         return "".join(
-            f"M{self.left + head * self.cell[0] + gap / 2:.4g}"
-            f" {self.top + layer * self.cell[1] + gap / 2:.4g}{side}"
+            f"M{self.left + head * self.cell[0] + gap / 2:.6g}"
+            f" {self.top + layer * self.cell[1] + gap / 2:.6g}{side}"
             for layer, head in cells
         )
 
@@ -53,12 +58,12 @@ class Grid:
         down = step(layers, max(int(layers * self.cell[1] / 12), 1))
         across = step(heads, max(int(heads * self.cell[0] / 20), 1))
         rows = (
-            f'<text x="{self.left - 4:.4g}" y="{self.top + (i + 0.5) * self.cell[1] + 3:.4g}"'
+            f'<text x="{self.left - 4:.6g}" y="{self.top + (i + 0.5) * self.cell[1] + 3:.6g}"'
             f' text-anchor="end">{i}</text>'
             for i in range(0, layers, down)
         )
         columns = (
-            f'<text x="{self.left + (i + 0.5) * self.cell[0]:.4g}" y="{self.top - 4:.4g}"'
+            f'<text x="{self.left + (i + 0.5) * self.cell[0]:.6g}" y="{self.top - 4:.6g}"'
             f' text-anchor="middle">{i}</text>'
             for i in range(0, heads, across)
         )
@@ -67,10 +72,10 @@ class Grid:
     def svg(self, body: str, *, label: str, name: str) -> str:
         """The drawing; `name` and the cells' places are there for the page's script."""
         width, height = self.size
-        place = f"{self.left:.4g} {self.top:.4g} {self.cell[0]:.4g} {self.cell[1]:.4g}"
+        place = f"{self.left:.6g} {self.top:.6g} {self.cell[0]:.6g} {self.cell[1]:.6g}"
         return (
             f'<svg class="grid" data-grid="{name}" data-place="{place}" role="img"'
-            f' aria-label="{label}" viewBox="0 0 {width:.4g} {height:.4g}" width="{width:.4g}"'
+            f' aria-label="{label}" viewBox="0 0 {width:.6g} {height:.6g}" width="{width:.6g}"'
             f' xmlns="http://www.w3.org/2000/svg">{body}{self.numbers()}</svg>'
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jinja2
@@ -14,13 +15,15 @@ from rolecall.analyses.tables import plain
 from rolecall.reports.attention_view import Seen, attention_arcs, marked_words
 from rolecall.reports.dropped import dropped_items
 from rolecall.reports.grid_svg import Grid, shaded
+from rolecall.reports.limits import limits
 from rolecall.reports.manifest_lines import manifest_lines
+from rolecall.reports.markdown_text import markdown_block, markdown_code, markdown_text
 from rolecall.reports.matters import RoleStory, headline, role_stories
 from rolecall.reports.own_task import not_done, thresholds_of
 from rolecall.reports.page_data import page_data
 from rolecall.reports.palette import (
     TIER_STRENGTH,
-    ink_on,
+    inks_on_cell,
     role_colour,
     role_letters,
 )
@@ -39,22 +42,35 @@ from rolecall.reports.sensitivity_figure import sensitivity_rows
 from rolecall.reports.shown_effect import largest_effects
 from rolecall.reports.standing import tier_words
 from rolecall.reports.stored_samples import stored_samples
+from rolecall.reports.visible import visible
 
-ATLAS_WIDTH, MAP_WIDTH = 860.0, 230.0
 LETTER_ROOM = 17.0
+"""Cells as wide and as high as this have letters."""
+
 SHOWN = 3
 
 
-def environment() -> jinja2.Environment:
-    """The templates, with everything that is put into them escaped."""
+def seen_in_html(value: Any) -> Any:
+    """The value; text, unless it is markup, with what would turn the line round spelled out."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def atlas_grid(run: Run) -> Grid:
+    """The atlas's cells, so that 48 layers have letters and a small model fits on a phone."""
+    return Grid.fitting(run.shape, (860, 820), low=10.0, high=34.0)
+
+
+def environment(put: Callable[[Any], Any] = seen_in_html) -> jinja2.Environment:
+    """The templates, with everything that is put into them made harmless."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("rolecall.reports"),
         autoescape=True,
+        finalize=put,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= {"linked": linked, "number": number, "interval": interval, "share": share}
-    made.filters |= {"p_text": p_text, "times": times}
+    made.filters |= {"p_text": p_text, "times": times, "role_colour": role_colour}
     return made
 
 
@@ -66,7 +82,7 @@ def linked(sentence: str, tiers: dict[str, str]) -> Markup:
         letter = f' <span class="tier">{escape(tier)}</span>' if len(tier) == 1 else ""
         return f'<a class="chip" href="#{match[0]}">{match[0]}{letter}</a>'
 
-    return Markup(re.sub(r"\bL\d+H\d+\b", chip, str(escape(sentence))))
+    return Markup(re.sub(r"\bL\d+H\d+\b", chip, str(escape(visible(sentence)))))
 
 
 def report_html(run: Run) -> str:
@@ -76,9 +92,12 @@ def report_html(run: Run) -> str:
 
 
 def report_markdown(run: Run) -> str:
-    """The same in Markdown, without the drawings."""
-    env = environment().overlay(autoescape=False)
-    env.filters["cell"] = lambda value: " ".join(str(value).split()).replace("|", "\\|")
+    """The report in Markdown: its sentences and the tables of roles and of what was dropped.
+
+    Drawings, all heads, redundancy, sensitivity and the manifest are on the page alone.
+    """
+    env = environment(markdown_text)
+    env.filters |= {"code": markdown_code, "block": markdown_block}
     return env.get_template("report.md.j2").render(**report_facts(run))
 
 
@@ -107,6 +126,7 @@ def report_facts(run: Run) -> dict[str, Any]:
         "alike": alike(run) if scored else (),
         "repaired": repaired(run),
         "least_repair": LEAST_REPAIR,
+        "limits": limits(run),
         "commands": commands(run),
         "cite": cite(run),
         "manifest": plain(dict(run.manifest)),
@@ -150,7 +170,7 @@ def json_in_page(value: Any) -> Markup:
 def atlas_svg(run: Run) -> str:
     """All heads in their role's colour, as strong as the tier, with letters where they fit."""
     labels = labels_of(run)
-    grid = Grid.fitting(run.shape, ATLAS_WIDTH)
+    grid = atlas_grid(run)
     looks: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for head in labels.to_dict("records"):
         looks.setdefault((head["label"], head["tier"] or ""), []).append(_cell(head))
@@ -158,7 +178,7 @@ def atlas_svg(run: Run) -> str:
     for (label, tier), cells in sorted(looks.items()):
         if label != NO_LABEL:
             strength = TIER_STRENGTH.get(tier, 0.42)
-            colour = f'fill="{role_colour(label)}" fill-opacity="{strength}"'
+            colour = f'class="held" fill="{role_colour(label)}" fill-opacity="{strength}"'
             body.append(f'<path {colour} d="{grid.path(cells)}"/>')
         elif tier == "D":
             body.append(f'<path class="needed" d="{grid.path(cells, gap=0.7 * grid.cell[1])}"/>')
@@ -195,7 +215,7 @@ def atlas_marks(run: Run) -> tuple[tuple[Markup, str], ...]:
     grey = Markup('<span class="swatch"></span>')
     bar = Markup('<span class="swatch barred"></span>')
     marks = [(bar, f"no label, but some task needs it (D) {helping}")] if helping else []
-    lettered = min(Grid.fitting(run.shape, ATLAS_WIDTH).cell) >= LETTER_ROOM
+    lettered = min(atlas_grid(run).cell) >= LETTER_ROOM
     marks += (
         [(Markup("<b>+</b>"), f"more roles than the one named {several}")]
         if (several and lettered)
@@ -208,7 +228,7 @@ def map_svg(run: Run, story: RoleStory) -> str:
     """One role's scores over all heads; significant heads are framed."""
     scores = rows_of(run, "scores")
     rows = scores[scores["role"] == story.role]
-    grid = Grid.fitting(run.shape, MAP_WIDTH, tall=16.0, low=3.0)
+    grid = Grid.fitting(run.shape, (220, 400), low=3.0, high=24.0)
     values = {
         (int(r["layer"]), int(r["head"])): float(r["score"])
         for r in rows.to_dict("records")
@@ -245,8 +265,8 @@ def _letters(grid: Grid, head: dict[Any, Any], letters: dict[str, str]) -> str:
     x = grid.left + (head["head"] + 0.5) * grid.cell[0]
     y = grid.top + (head["layer"] + 0.5) * grid.cell[1] + 3.5
     more = "+" if len(head["roles"]) > 1 else ""
-    strong = "strong" if TIER_STRENGTH.get(head["tier"] or "", 0.42) > 0.5 else "weak"
-    ink = f'class="ink {strong}" style="--over:{ink_on(role_colour(head["label"]))}"'
+    inks = inks_on_cell(head["label"], head["tier"] or "")
+    ink = f'class="ink" style="--by-day:{inks["day"]};--by-night:{inks["night"]}"'
     return f'<text {ink} x="{x:.4g}" y="{y:.4g}">{escape(letters[head["label"]])}{more}</text>'
 
 

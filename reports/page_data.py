@@ -13,6 +13,7 @@ from rolecall.reports.palette import role_colour, role_letters
 from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, rows_of
 from rolecall.reports.shown_effect import shown_effects
 from rolecall.reports.stored_samples import stored_samples
+from rolecall.reports.visible import visible
 
 HEAD = ["layer", "head"]
 FEEDERS = 4
@@ -179,8 +180,9 @@ def _writes(run: Run) -> dict[str, list[Any]]:
     for path in sorted((run.folder / "attention").glob("*.json")):
         for sample in stored_samples(run.folder, path.stem):
             if sample.get("raises") and sample["head"] not in found:
-                text = "".join(sample["tokens"])[:300]
-                found[sample["head"]] = [path.stem, text, sample["raises"], sample["lowers"]]
+                text = visible("".join(sample["tokens"])[:300])
+                raises, lowers = (list(map(visible, sample[k])) for k in ("raises", "lowers"))
+                found[sample["head"]] = [path.stem, text, raises, lowers]
     return found
 
 

@@ -59,6 +59,9 @@ LETTERS = {
 }
 
 TIER_STRENGTH = {"A": 1.0, "B": 0.72, "C": 0.42, "pattern only": 0.42, "D": 0.2, "E": 0.2}
+GROUNDS = {"day": "#E6E9EC", "night": "#2A3037"}
+"""What lies under a cell of the page, as its style sheet has it."""
+
 PALE = "#E9EBED"
 INK = "#1B1F23"
 
@@ -103,6 +106,14 @@ def text_colour(role: str) -> str:
 def ink_on(colour: str) -> str:
     """Black or white, whichever has more contrast on the colour (WCAG's relative luminance)."""
     return "#000000" if _luminance(colour) > 0.179 else "#FFFFFF"
+
+
+def inks_on_cell(role: str, tier: str) -> dict[str, str]:
+    """Black or white by day and by night, for letters on a cell that is as strong as its tier."""
+    colour, strength = role_colour(role), TIER_STRENGTH.get(tier, 0.42)
+    return {
+        when: ink_on(blended(colour, strength, over=ground)) for when, ground in GROUNDS.items()
+    }
 
 
 def _luminance(colour: str) -> float:

@@ -2,11 +2,16 @@
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
+  for (const part of document.querySelectorAll("[data-script]")) part.hidden = false;
+  const night = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
+  const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : night.matches;
+  const tell = () => byId("theme").setAttribute("aria-pressed", isDark());
   byId("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
+    root.dataset.theme = isDark() ? "light" : "dark";
+    tell();
   });
+  night.addEventListener("change", tell);
+  tell();
   if (!data.layer) return;
 
   const count = data.layer.length;
@@ -32,8 +37,6 @@
     made.append(...children);
     return made;
   }
-
-  for (const swatch of document.querySelectorAll(".swatch[data-role]")) swatch.style.background = colour(swatch.dataset.role);
 
   const NONE = data.judged ? "no clean label" : "stands out for no role";
 
@@ -190,6 +193,9 @@
       fill();
     });
   }
+  let before = all;
+  addEventListener("beforeprint", () => { before = all; all = true; fill(); });
+  addEventListener("afterprint", () => { all = before; fill(); });
   fill();
 
   /* The card of a head */
@@ -229,10 +235,10 @@
     if (!lines.length) return element("p", { class: "hint" }, Object.keys(data.effects).length ? "This head was not removed in this run." : "No effects were measured in this run (rolecall ablate).");
     lines.sort((a, b) => b[0] - a[0]);
     const head = element("tr", {}, ...EFFECTS.map(([name, look]) => element("th", { scope: "col", class: look || "" }, name)));
-    const table = element("table", { class: "stack", style: "--main: 4.4" }, element("thead", {}, head), element("tbody", {}, ...lines.map((line) => line[1])));
+    const table = element("table", { class: "stack", style: "--main: 4.4", "aria-label": "Effects on every task" }, element("thead", {}, head), element("tbody", {}, ...lines.map((line) => line[1])));
     const hint = "By " + kind + " ablation, with 95 % intervals. Positive: the model does the task worse without the head. p: over all heads and tasks; on the task of a role whose pattern the head has, over such heads alone, if that is smaller. Ratio: the effect over that on other tasks or unrelated text, whichever is more; known for the tasks of roles.";
     const star = unable.length ? " * The model is not shown to do " + unable.join(", ") + ", so an effect on it tells nothing." : "";
-    return element("div", {}, element("div", { class: "scroll" }, table), element("p", { class: "hint" }, hint + star));
+    return element("div", {}, element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Effects, may scroll sideways" }, table), element("p", { class: "hint" }, hint + star));
   }
   function list(i) {
     const parts = [];
