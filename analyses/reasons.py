@@ -61,7 +61,9 @@ def lacking(row: Mapping[str, Any], thresholds: Thresholds) -> str:
             if value is None or value != value:
                 return f"{rule.name} is not known"
             bound = number(_bound(rule.bound, row, thresholds), digits=rule.digits)
-            return SAYS[rule.name].format(value=number(float(value), digits=rule.digits), bound=bound)
+            return SAYS[rule.name].format(
+                value=number(float(value), digits=rule.digits), bound=bound
+            )
     return "nothing"
 
 

@@ -161,7 +161,7 @@ def _draw_screened(screened: Any, table: Any, folder: Path) -> None:
 
     metric = table.drop_duplicates("task").set_index("task")["metric"]
     for task, rows in beside_exact(screened, table, "zero").groupby("task"):
-        screening_figure(rows, metric[task], save=folder / figure_name("screening", task))
+        screening_figure(rows, metric[task], save=folder / figure_name("screening", str(task)))
 
 
 def _tasks(

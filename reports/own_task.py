@@ -25,7 +25,8 @@ def own_tasks(run: Run) -> dict[str, str]:
     effects, scores, verdicts = (run.table(name) for name in ("effects", "scores", "verdicts"))
     judged: dict[str, str] = {}
     if verdicts is not None and "task" in verdicts:
-        judged = verdicts.dropna(subset="task").set_index("role")["task"].to_dict()
+        rows = verdicts.dropna(subset="task")
+        judged = dict(zip(rows["role"], rows["task"], strict=True))
     if effects is None:
         return judged
     there, said = set(effects["task"]), run.manifest.get("roles", {})
