@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
+from importlib import resources
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from markdown_it import MarkdownIt
 
 from rolecall.reports.attention_view import (
     AttentionView,
@@ -23,13 +25,22 @@ from rolecall.reports.attention_view import (
 from rolecall.reports.dossier import dossier
 from rolecall.reports.head_page import head_html
 from rolecall.reports.matters import RoleStory, headline, role_stories
-from rolecall.reports.page import linked, report_html, report_markdown
+from rolecall.reports.page import atlas_grid, linked, report_html, report_markdown
 from rolecall.reports.page_data import page_data
+from rolecall.reports.palette import (
+    GROUNDS,
+    ROLE_COLOURS,
+    TIER_STRENGTH,
+    blended,
+    inks_on_cell,
+    role_colour,
+)
 from rolecall.reports.redundancy import repaired
 from rolecall.reports.report_command import report
 from rolecall.reports.reproduce import commands
 from rolecall.reports.run import NO_LABEL, Run, labels_of, read_run
 from tests.run_folders import manifest, write_run
+from tests.test_reports import contrast
 
 NASTY = '</script><img src=x onerror="alert(1)">'
 
@@ -605,3 +616,77 @@ def test_p_is_the_one_that_decides(tmp_path: Path) -> None:
         assert row["p"] == pytest.approx(shown)
         assert (shown < 0.05) == (name in held)
     assert all(head["p"] < 0.05 for head in story.heads)
+
+
+@pytest.mark.parametrize(
+    "nasty",
+    ["<!-- x", NASTY, "a *b* _c_ `d` | [e](f)", "# x\n\n- y", "1. x", "&lt;", "> q", "~~a~~ $b$"],
+)
+def test_text_from_outside_is_no_markdown(tmp_path: Path, nasty: str) -> None:
+    write_run(tmp_path)
+    whole = manifest((5, 8), nasty)
+    whole["roles"]["induction"] |= {"definition": nasty, "source": nasty, "dropped": {nasty: 3}}
+    (tmp_path / "manifest.json").write_text(json.dumps(whole), encoding="utf-8")
+    text = report_markdown(read_run(tmp_path))
+    markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    made = markdown.render(text)
+    shown = " ".join(nasty.split())
+    assert html.escape(f"{shown}: the roles", quote=True) in made.split("</h1>")[0]
+    assert html.escape(f"{shown} ({shown}) Task") in made
+    assert html.escape(f"3 × {shown}") in made
+    kinds = [token.type for token in markdown.parse(text) if token.type.startswith("html")]
+    assert kinds == []
+    assert "<em>" not in made
+
+
+@pytest.mark.parametrize("tier", [*TIER_STRENGTH, ""])
+@pytest.mark.parametrize("role", [*ROLE_COLOURS, "one_from_elsewhere"])
+def test_letters_can_be_read_on_every_cell(role: str, tier: str) -> None:
+    strength = TIER_STRENGTH.get(tier, 0.42)
+    for when, ink in inks_on_cell(role, tier).items():
+        cell = blended(role_colour(role), strength, over=GROUNDS[when])
+        assert contrast(cell, ink) >= 4.5, (role, tier, when)
+
+
+def test_the_style_sheet_has_the_grounds_that_the_inks_are_for() -> None:
+    style = resources.files("rolecall.reports").joinpath("templates/page.css").read_text("utf-8")
+    grounds = set(re.findall(r"--none: (#\w{6});", style))
+    assert {g.upper() for g in grounds} == set(GROUNDS.values())
+    for soft, none in re.findall(r"--soft: (#\w{6});.*?--none: (#\w{6});", style):
+        assert contrast(soft, none) >= 3, "the outline of a labelled cell"
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 8), (30, 9), (48, 25), (500, 2), (2, 512)])
+def test_cells_of_the_atlas_are_neither_tiny_nor_huge(tmp_path: Path, shape: tuple) -> None:
+    grid = atlas_grid(Run(tmp_path, {"model": {"n_layers": shape[0], "n_heads": shape[1]}}, {}))
+    assert grid.shape == shape
+    assert all(10 <= side <= 40 for side in grid.cell)
+    if shape[0] <= 48:
+        assert grid.size[1] < 900
+
+
+def test_what_turns_text_round_is_spelled_out(tmp_path: Path) -> None:
+    write_run(tmp_path, name="a\u202eb")
+    store_sample(tmp_path, "coreference", "L4H2", ("<s>", "\u202e", " it", " b", " q", " r", " s"))
+    run = read_run(tmp_path)
+    for text in (report_html(run), report_markdown(run), head_html(run, dossier(run, (4, 2)))):
+        assert "\u202e" not in text.replace("\\u202e", "\u202e")
+        assert "a⟨U+202E⟩b" in text
+
+
+@pytest.mark.parametrize("tables", [None, ("scores", "manifest"), ("effects", "manifest")])
+def test_tables_and_what_scrolls_have_names_and_nothing_needs_a_script_unhidden(
+    tmp_path: Path, tables: tuple[str, ...] | None
+) -> None:
+    run = read_run(write_run(tmp_path, **({"tables": tables} if tables else {})))
+    page = re.sub(r"<script.*?</script>", "", report_html(run), flags=re.S)
+    for table in re.findall(r"<table.*?</table>", page, re.S):
+        assert "<caption>" in table or "aria-label=" in table.split(">")[0], table[:80]
+    for box in re.findall(r'<div class="scroll"[^>]*>', page):
+        assert 'tabindex="0"' in box
+        assert "aria-label=" in box
+    assert re.search(r'<button[^>]*id="theme"[^>]*aria-pressed="false" hidden', page)
+    if "scores" in run.tables:
+        assert re.search(r'<form[^>]*id="filters"[^>]* hidden', page)
+        assert ("heads.csv has the label" in page) == ("heads" in run.tables)
+        assert 'class="swatch" style="background:#' in page
