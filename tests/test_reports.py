@@ -446,7 +446,7 @@ def test_empty_things_say_why_they_are_empty(tmp_path: Path) -> None:
         (lambda run: role_heatmap(run, "bracket", column="nope"), "no column 'nope'"),
         (lambda run: atlas(run, columns=3), "1 or 2 columns wide, not 3"),
         (lambda run: attention_figure([[1.0]], ["a", "b"]), "2 × 2, not 1 × 1"),
-        (lambda run: parse_head("L5", run), "write L5H1"),
+        (lambda run: parse_head("L5", run), "is named like L5H1"),
         (lambda run: parse_head("L5H0", run), "no head L5H0; they go from L0H0 to L4H7"),
     ],
 )
