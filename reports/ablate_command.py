@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.option_types import (
@@ -96,8 +97,9 @@ def ablate(
 
     Writes effects.parquet, the per-item numbers under effects/items, what gradients say of the
     same heads, and figures. With --race it writes race.parquet instead: which heads matter by more
-    than --band under the first --kind, decided with as few items as that takes.
+    than --band under one --kind, decided with as few items as that takes.
     """
+    _require_race(options["race"], kinds)
     folder = run_folder(out, options)
     from rolecall.analyses.ablate import DEFAULT_KINDS, Settings
     from rolecall.analyses.ablate import ablate as ablate_model
@@ -207,6 +209,20 @@ def _draw(table: Any, tasks: list[str], folder: Path, told: Any) -> None:
             stem = folder / figure_name("effects", task, kind, column)
             effect_heatmap(rows, task, kind, column=column, save=stem)
         effect_forest(rows, task, save=folder / figure_name("effects", task, "forest"))
+
+
+def _require_race(race: bool, kinds: tuple[str, ...]) -> None:
+    """Nothing, if the options that only a race reads, and those it does not read, fit together."""
+    context = click.get_current_context()
+    given = [
+        name
+        for name in ("band", "alpha")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if given and not race:
+        raise ValueError(f"--{given[0]} is a rule of the race; use it with --race")
+    if race and len(kinds) > 1:
+        raise ValueError(f"a race takes one --kind, not {len(kinds)}; run it once for each")
 
 
 def _race(

@@ -185,3 +185,19 @@ def test_the_readme_shows_a_task_file_that_is_read_whole_and_names_every_key(tmp
     assert len(read.task.items) == 2
     assert all(item.twin_token_ids for item in read.task.items)
     assert all(f"`{key}`" in text for key in KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--band", "0.2"], "--band is a rule of the race; use it with --race"),
+        (["--alpha", "0.01"], "--alpha is a rule of the race; use it with --race"),
+        (["--race", "--kind", "zero", "--kind", "mean"], "a race takes one --kind, not 2"),
+    ],
+)
+def test_options_that_would_go_unread_are_refused(options, says, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["ablate", *options, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -164,3 +164,11 @@ def test_on_natural_text_a_trained_model_is_held_against_the_modal_offset(tmp_pa
     assert table["offset_accuracy"].between(0.5, 0.8).all()
     assert table["accuracy"].between(0, 1).all()
     assert table["n_links"].min() > 60
+
+
+def test_a_treebank_that_cannot_be_read_costs_nothing(model, tmp_path):
+    file = tmp_path / "bad.conllu"
+    file.write_text("1\tone\n\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"bad\.conllu"):
+        survey(model, out=tmp_path / "run", pace=TINY, treebank=file)
+    assert not (tmp_path / "run").exists()
