@@ -30,14 +30,15 @@ class Plan:
     copying is learnt. From there on what heads write is taxed (`rolecall.data.thrift`), rising over
     `ramp` steps towards `tax`; from step `lifted` on it is `kept`, from `freed` on nothing. From
     `lifted` on the text has an emphasis on the share `emphatic` of the slots that can
-    (`rolecall.data.emphasis`). `length` is the tokens in each sequence; `average` the share of the
+    (`rolecall.data.emphasis`), and a word of no list in the share `strange` of those that can
+    (`rolecall.data.coined`). `length` is the tokens in each sequence; `average` the share of the
     running mean of the weights that a step keeps.
     """
 
     seed: int = 0
-    steps: int = 5400
+    steps: int = 5700
     warmup: int = 150
-    cooldown: int = 1300
+    cooldown: int = 1500
     settled: int = 1800
     ramp: int = 1500
     repeats: float = 0.4
@@ -47,6 +48,7 @@ class Plan:
     kept: float = 0.0015
     freed: int = 4000
     emphatic: float = 0.3
+    strange: float = 0.1
     length: int = 64
     batch: int = 48
     lr: float = 1.5e-3
@@ -88,8 +90,9 @@ def batches(
             ids[row] = torch.tensor(made.ids)
             targets[row, list(made.predictable)] = ids[row, list(made.predictable)]
         emphatic = plan.emphatic if step >= plan.lifted else 0
+        strange = plan.strange if step >= plan.lifted else 0
         texts = [
-            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic)
+            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic, strange=strange)
             for row in range(repeats, plan.batch)
         ]
         for row, tokens in enumerate(tokenizer(texts).input_ids, start=repeats):

@@ -14,13 +14,14 @@ from itertools import repeat
 from random import Random
 from string import Formatter
 
+from rolecall.data.coined import ENDINGS
 from rolecall.data.emphasis import emphasis, named
 from rolecall.data.lexicon import GROUPS
 from rolecall.data.slots import PEOPLE, Cast, Slot, spoken
 
 # how often a sentence is of each family, and how often a document says one sentence twice
 SHARES = {
-    "agreement": 40,
+    "agreement": 46,
     "pronoun": 45,
     "brackets": 12,
     "determiner": 10,
@@ -29,7 +30,7 @@ SHARES = {
     "adjective": 4,
     "same_name": 14,
     "delimiters": 4,
-    "listed": 20,
+    "listed": 28,
     "rare": 7,
     "free": 3,
     "reflexive": 36,
@@ -37,8 +38,8 @@ SHARES = {
     "tailed": 12,
     "described": 12,
     "timed": 16,
-    "named": 60,
-    "resolved": 50,
+    "named": 72,
+    "resolved": 54,
     "back": 18,
     "repair": 14,
     "nested": 32,
@@ -66,7 +67,13 @@ def parse(frame: str) -> list[str | Slot]:
 
 
 def fill(
-    frame: str, groups: Iterable[int], rng: Random, *, contrast: bool = False, emphatic: float = 0
+    frame: str,
+    groups: Iterable[int],
+    rng: Random,
+    *,
+    contrast: bool = False,
+    emphatic: float = 0,
+    strange: float = 0,
 ) -> str:
     """The frame as text.
 
@@ -76,6 +83,7 @@ def fill(
         rng: source of all choices.
         contrast: whether referents 1 and 2 must differ in number.
         emphatic: how often a slot that can have one has an emphasis (`rolecall.data.emphasis`).
+        strange: how often a slot that can have one has a word of no list (`rolecall.data.coined`).
     """
     either = rng.choice((("1", "2"), ("2", "1")))
     who = dict(zip("78", either, strict=True))
@@ -101,6 +109,9 @@ def fill(
         known = frozenset(i for i in "123456789" if named(i, cast))
         if part.kind == "open":
             opened[part.index] = text
+        alone = part.kind in ENDINGS and not part.index and not part.spec
+        if strange and alone and rng.random() < strange:
+            part = Slot("coined", "", ENDINGS[part.kind], part.capital)
         text += spoken(part, cast)
         if emphatic and rng.random() < emphatic:
             said = emphasis(part, cast, opened.get(part.index, ""), known)
@@ -116,13 +127,20 @@ def frames(file: str = "frames") -> tuple[dict[str, str], ...]:
     return tuple(csv.DictReader(text.splitlines()))
 
 
-def document(seed: int | str, sentences: tuple[int, int] = (3, 6), *, emphatic: float = 0) -> str:
+def document(
+    seed: int | str,
+    sentences: tuple[int, int] = (3, 6),
+    *,
+    emphatic: float = 0,
+    strange: float = 0,
+) -> str:
     """A training document: sentences from random frames, all words from one group.
 
     Args:
         seed: fixes the document.
         sentences: fewest and most sentences.
         emphatic: see `fill`.
+        strange: see `fill`.
 
     Example:
         >>> document(3) == document(3)
@@ -135,7 +153,8 @@ def document(seed: int | str, sentences: tuple[int, int] = (3, 6), *, emphatic: 
         by_family.setdefault(row["family"], []).append(row["frame"])
     families = rng.choices(list(SHARES), list(SHARES.values()), k=rng.randint(*sentences))
     said = [
-        fill(rng.choice(by_family[family]), groups, rng, emphatic=emphatic) for family in families
+        fill(rng.choice(by_family[family]), groups, rng, emphatic=emphatic, strange=strange)
+        for family in families
     ]
     if rng.random() < REPEATED:
         said.insert(rng.randint(1, len(said)), rng.choice(said))

@@ -17,6 +17,7 @@
 | `{det1}` … `{tail1}` | a determiner and, after its noun, the words that go with it |
 | `{aux1}` `{goes1}` `{when1}` | an auxiliary, a verb in its form, the words that go with it |
 | `{word1}` | a word of degree, the same for the same digit |
+| `{coined}` | a word of no list; `:ed` ends it so |
 | `{open1}` … `{close1}` | a bracket or quote of some kind and what closes it |
 | `{sep1}` | the mark between the parts of a list, the same for the same digit |
 
@@ -29,6 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from rolecall.data.coined import coined
 from rolecall.data.lexicon import GROUPS, Entry, Name, Noun, Word, entries, words
 
 NOUNS = ("person", "animal", "thing", "place")
@@ -168,6 +170,8 @@ def _lower(slot: Slot, cast: Cast) -> str:
         return PRONOUNS[kind][cast.gender[slot.index] == "m"]
     if kind in FREE:
         return cast.rng.choice(FREE[kind])
+    if kind == "coined":
+        return coined(slot.spec, cast.rng)
     if kind in ("det", "tail"):
         return cast.pick(f"det{slot.index}", TAILS)[0 if kind == "tail" else 1 + plural]
     if kind in KEPT:

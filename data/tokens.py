@@ -1,4 +1,4 @@
-"""The embedded model's tokenizer: byte-level BPE whose common stems are one token.
+"""The embedded model's tokenizer: byte-level BPE in which most stems are one token.
 
 Rare words stay out of its training text, so they come apart into pieces, as rare words do in real
 tokenizers.

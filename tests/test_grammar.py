@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from rolecall.data.coined import coined
 from rolecall.data.grammar import document, fill, frames, parse
 from rolecall.data.heldout import TASKS, copies, items
 from rolecall.data.lexicon import FILES, GROUPS, entries, forms, group_of, words
@@ -225,3 +226,45 @@ def test_without_emphasis_nothing_is_added_or_drawn():
     plain = [fill(frame, repeat(0), Random(seed)) for seed in range(20)]
     assert plain == [fill(frame, repeat(0), Random(seed), emphatic=0) for seed in range(20)]
     assert not any("once more" in text or "at first" in text for text in plain)
+
+
+@pytest.mark.parametrize("ending", ["", "ed", "ly"])
+def test_coined_words_are_of_no_list_and_no_frame(ending: str):
+    said = {
+        word.lower()
+        for row in frames()
+        for word in WORD.findall(fill(row["frame"], repeat(0), Random(0)))
+    }
+    made = {coined(ending, Random(seed)) for seed in range(500)}
+    assert len(made) > 250
+    assert all(word.endswith(ending) and group_of(word) is None for word in made)
+    assert not made & said
+
+
+def test_a_coined_word_stands_only_where_nothing_refers_to_the_word():
+    for seed in range(50):
+        text = fill(
+            "{Name1} {liked:v} {adj2} {who3} {prep} {adj} {thing4}",
+            repeat(0),
+            Random(seed),
+            strange=1,
+        )
+        *kept, place, described, noun = text.split()
+        assert all(group_of(word) == 0 for word in (kept[0], kept[1], kept[2], noun))
+        assert group_of(described) is None
+        assert place not in PREPOSITIONS
+
+
+def test_without_coined_words_nothing_is_drawn_for_them():
+    frame = "{Name1} {prep} {name2} {slept} {adv}"
+    plain = [fill(frame, repeat(0), Random(seed)) for seed in range(20)]
+    assert plain == [fill(frame, repeat(0), Random(seed), strange=0) for seed in range(20)]
+
+
+def test_coined_words_agree_with_what_agreed_without_them():
+    for seed in range(200):
+        noun, _, _, verb = fill(
+            "{thing1} {prep} {thing2} {is1}", repeat(0), Random(seed), strange=1
+        ).split()
+        plurals = {entry.plural for entry in words("nouns", 0, kind="thing")}
+        assert verb == ("are" if noun in plurals else "is")
