@@ -202,8 +202,8 @@ def _helped(found: Findings) -> str:
     bound = number(found.asked.alpha)
     named = ", ".join([_helper(ranked[0], " its effect elsewhere"), *map(_helper, ranked[1:3])])
     said = (
-        f"The task {task} does need {named}{more}, whose attention falls short of this role's rules "
-        f"(tier D: p < {bound} over all heads and tasks)."
+        f"The task {task} does need {named}{more}, whose attention falls short of this "
+        f"role's rules (tier D: p < {bound} over all heads and tasks)."
     )
     if found.unsure:
         said += f" As large, but not sure by that rule: {', '.join(map(_helper, found.unsure))}."
