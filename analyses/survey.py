@@ -30,7 +30,7 @@ from rolecall.analyses.tables import read_table
 from rolecall.analyses.tiers import Thresholds
 from rolecall.analyses.verdict import Verdicts, verdict
 from rolecall.analyses.weights import weights
-from rolecall.probes.treebank import treebank_probes
+from rolecall.probes.treebank import require_treebank, treebank_probes
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the units done and the units in all."""
@@ -99,7 +99,8 @@ def survey(
             treebank cannot be read.
     """
     if treebank is not None:
-        require_treebank(treebank)
+        require_treebank(Path(treebank))
+        treebank_probes(treebank)  # one that cannot be read must not cost the whole survey first
     scores = scan(model, n=pace.examples, seed=seed, out=out, progress=progress).scores
     store_samples(model, scores, out, n=pace.examples, seed=seed)
     if not _has_weights(model, out, seed):
@@ -111,17 +112,6 @@ def survey(
         how = Blind(n=pace.sentences, min_margin=Thresholds().min_margin, seed=seed)
         blind = generalise(model, found.verdicts, treebank, out=out, blind=how, progress=progress)
     return Survey(out, found, blind, tuple(notes))
-
-
-def require_treebank(path: Path) -> None:
-    """Nothing, if the treebank can be tried at the end of a survey.
-
-    Raises:
-        ValueError: It is not there, cannot be read, or no relation in it is frequent enough.
-    """
-    if not Path(path).is_file():
-        raise ValueError(f"there is no treebank at {path}; name a .conllu file")
-    treebank_probes(path)
 
 
 def _has_weights(model: Model, out: Path, seed: int) -> bool:

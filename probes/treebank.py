@@ -49,6 +49,16 @@ class Sentence:
     arcs: tuple[Arc, ...]
 
 
+def require_treebank(path: Path) -> None:
+    """Nothing, if there is a file to read as a treebank.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no treebank at {path}; name a .conllu file")
+
+
 def sentences(path: str | Path) -> tuple[Sentence, ...]:
     """The sentences of a CoNLL-U file.
 

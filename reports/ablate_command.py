@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from rolecall.reports.model_options import model_options, open_model, run_folder
 from rolecall.reports.option_types import (
@@ -20,6 +19,7 @@ from rolecall.reports.option_types import (
     TASK,
     TASK_FILE,
     Whole,
+    given,
 )
 from rolecall.reports.visible import visible
 from rolecall.reports.written import print_written
@@ -213,14 +213,9 @@ def _draw(table: Any, tasks: list[str], folder: Path, told: Any) -> None:
 
 def _require_race(race: bool, kinds: tuple[str, ...]) -> None:
     """Nothing, if the options that only a race reads, and those it does not read, fit together."""
-    context = click.get_current_context()
-    given = [
-        name
-        for name in ("band", "alpha")
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if given and not race:
-        raise ValueError(f"--{given[0]} is a rule of the race; use it with --race")
+    rules = given("band", "alpha")
+    if rules and not race:
+        raise ValueError(f"--{rules[0]} is a rule of the race; use it with --race")
     if race and len(kinds) > 1:
         raise ValueError(f"a race takes one --kind, not {len(kinds)}; run it once for each")
 

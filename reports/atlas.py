@@ -21,6 +21,7 @@ from rolecall.reports.palette import (
     role_colour,
     role_letters,
 )
+from rolecall.reports.role_key import LINE
 from rolecall.reports.run import NO_LABEL, Run, labels_of, records, shape_of, without_label
 from rolecall.reports.saving import column_width, finished, new_axes, rolecall_style
 from rolecall.reports.ticks import label_heads
@@ -47,7 +48,7 @@ def atlas(data: Run | pd.DataFrame, *, columns: int = 1, save: Path | None = Non
     letters = role_letters(role for roles in heads["roles"] for role in roles)
     with rolecall_style():
         legend_lines = -(-(len(letters) + 5) // (2 * columns))
-        height = map_height(shape, columns) + 0.135 * legend_lines
+        height = map_height(shape, columns) + LINE * legend_lines
         axes = new_axes(columns, height)
         axes.set(xlim=(0, shape[1]), ylim=(shape[0], 0))
         _cells(axes, heads)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from rolecall.reports.model_options import model_options, open_model, require_model
-from rolecall.reports.option_types import COUNT, OUT_FOLDER, SEED
+from rolecall.reports.option_types import COUNT, OUT_FOLDER, SEED, given
 from rolecall.reports.writable import require_folder
 from rolecall.reports.written import print_written
 
@@ -65,10 +64,10 @@ def check(ctx: click.Context, **options: Any) -> None:
         if options["model"]:
             raise ValueError("--planted brings its own models; leave MODEL out")
         ctx.exit(0 if _planted(**own) else 1)
-    given = [name for name in OWN if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    if given:
+    unread = given(*OWN)
+    if unread:
         raise ValueError(
-            f"--{given[0].removeprefix('n_')} is for --planted; a check writes nothing"
+            f"--{unread[0].removeprefix('n_')} is for --planted; a check writes nothing"
         )
     require_model(options["model"], options["revision"])
     ctx.exit(0 if _check(options) else 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from rolecall.analyses.own_task import DAMAGE, primary
+from rolecall.analyses.own_task import DAMAGE, HEAD, primary
 from rolecall.reports.all_at_once import all_at_once
 from rolecall.reports.own_task import judged_effects, not_done, own_tasks, thresholds_of
 from rolecall.reports.role_sentence import Findings, Named, Together, role_sentence
@@ -15,7 +15,6 @@ from rolecall.reports.run import NO_LABEL, Run, head_name, labels_of, significan
 from rolecall.reports.standing import counted, standings
 
 TOP = 6
-HEAD = ["layer", "head"]
 SAID = ["task", "total", "total_low", "total_high", "ratio"]
 """What verdicts say of an effect: all that is known of it where the effects are gone."""
 
@@ -228,8 +227,7 @@ def _story(run: Run, role: str, known: Known) -> RoleStory:
 
 def _with_said(held: pd.DataFrame, here: pd.DataFrame) -> pd.DataFrame:
     """The rows with what the verdicts say of each effect where nothing else says it."""
-    said = here[SAID].set_axis(held.index).astype(object)
-    return held.assign(**{name: held.get(name, said[name]) for name in SAID}).combine_first(said)
+    return held.combine_first(here[SAID].set_axis(held.index).astype(object))
 
 
 def _unsure(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rolecall.reports.writable import require_file, require_folder
 
@@ -81,6 +82,12 @@ class Real(click.FloatRange):
         return number
 
 
+def given(*names: str) -> list[str]:
+    """Which of the running command's options were typed, by the names of their parameters."""
+    context = click.get_current_context()
+    return [n for n in names if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
+
+
 def _device(text: str) -> None:
     if not re.fullmatch(rf"({'|'.join(DEVICES)})(:\d{{1,3}})?", text):
         raise ValueError(
@@ -119,8 +126,9 @@ def _heads(text: str) -> None:
 
 
 def _treebank(path: Path) -> None:
-    if not path.is_file():
-        raise ValueError(f"there is no treebank at {path}; name a .conllu file")
+    from rolecall.probes.treebank import require_treebank
+
+    require_treebank(path)
 
 
 SEED = Whole(0, LARGEST_SEED)

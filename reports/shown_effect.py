@@ -6,11 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from rolecall.analyses.own_task import DAMAGE, primary
+from rolecall.analyses.own_task import DAMAGE, HEAD, primary
 from rolecall.reports.own_task import own_tasks
 from rolecall.reports.run import Run, head_name, labels_of, records
-
-HEAD = ["layer", "head"]
 
 
 def shown_effects(run: Run) -> dict[tuple[int, int], str]:

@@ -22,6 +22,15 @@ STANDINGS = {
 }
 """Standing, how it begins for one head and for several, and how it ends."""
 
+TIER_NOTES = {
+    "A": "pattern and effect on own task, specific",
+    "B": "effect not specific, or weights against it",
+    "C": "pattern, effect not detected or not tested (the reasons say which)",
+    "D": "effect without the pattern",
+    "E": "works against its role",
+}
+"""What each tier says of a head, short, for a line under a table on the terminal."""
+
 
 def standing(tier: str, effect: str | None) -> str:
     """One of `STANDINGS`, from a labelled head's tier and what removing it did (`tiers.Effect`).

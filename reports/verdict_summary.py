@@ -13,18 +13,11 @@ from rich.text import Text
 from rolecall.analyses.labels import NO_LABEL
 from rolecall.analyses.number_text import number, share
 from rolecall.analyses.verdict import Verdicts
-from rolecall.reports.standing import counted, standings
+from rolecall.reports.standing import TIER_NOTES, counted, standings
 from rolecall.reports.visible import visible
 
 TOP = 3
 TIERS = ("A", "B", "C", "E")
-TIER_NOTES = {
-    "A": "pattern and effect on own task, specific",
-    "B": "effect not specific, or weights against it",
-    "C": "pattern, effect not detected or not tested (the reasons say which)",
-    "D": "effect without the pattern",
-    "E": "works against its role",
-}
 BAR = 0.8
 """Overlap of labelled heads over resamples below which a list of heads is not to be relied on."""
 
