@@ -27,27 +27,26 @@ class Plan:
 
     The rate rises over `warmup` steps, stays, and falls to nothing over the last `cooldown` steps.
     `repeats` is the share of repeated sequences, `later` that share from step `settled` on, when
-    copying is learnt. From there on what heads write is taxed (`rolecall.data.thrift`), rising over
-    `ramp` steps towards `tax`; from step `lifted` on it is `kept`, from `freed` on nothing. From
-    `lifted` on the text has an emphasis on the share `emphatic` of the slots that can
-    (`rolecall.data.emphasis`), and a word of no list in the share `strange` of those that can
-    (`rolecall.data.coined`). `length` is the tokens in each sequence; `average` the share of the
-    running mean of the weights that a step keeps.
+    copying is learnt. From there on the text has a word of no list in the share `strange` of the
+    slots that can (`rolecall.data.coined`), and what heads write is taxed (`rolecall.data.thrift`),
+    rising over `ramp` steps towards `tax`; from step `lifted` on it is `kept`. `emphatic` is the
+    share of slots with an emphasis of those that can have one (`rolecall.data.emphasis`), `length`
+    the tokens in each sequence, `average` the share of the running mean of the weights that a step
+    keeps.
     """
 
     seed: int = 0
-    steps: int = 5700
+    steps: int = 4800
     warmup: int = 150
-    cooldown: int = 1500
+    cooldown: int = 300
     settled: int = 1800
     ramp: int = 1500
     repeats: float = 0.4
     later: float = 0.2
     tax: float = 0.006
     lifted: int = 3500
-    kept: float = 0.0015
-    freed: int = 4000
-    emphatic: float = 0.3
+    kept: float = 0.003
+    emphatic: float = 0.4
     strange: float = 0.1
     length: int = 64
     batch: int = 48
@@ -69,7 +68,7 @@ class Plan:
     def taxed(self, step: int) -> float:
         """The tax on what heads write at a step, in nats per unit of norm."""
         if step >= self.lifted:
-            return self.kept if step < self.freed else 0.0
+            return self.kept
         return self.tax * min(1.0, max(0.0, (step - self.settled) / self.ramp))
 
 
@@ -89,10 +88,9 @@ def batches(
             made = repeat_tokens(own if rng.random() < 0.2 else every, rng, length)
             ids[row] = torch.tensor(made.ids)
             targets[row, list(made.predictable)] = ids[row, list(made.predictable)]
-        emphatic = plan.emphatic if step >= plan.lifted else 0
-        strange = plan.strange if step >= plan.lifted else 0
+        strange = plan.strange if step >= plan.settled else 0
         texts = [
-            document(f"{plan.seed}:{step}:{row}", emphatic=emphatic, strange=strange)
+            document(f"{plan.seed}:{step}:{row}", emphatic=plan.emphatic, strange=strange)
             for row in range(repeats, plan.batch)
         ]
         for row, tokens in enumerate(tokenizer(texts).input_ids, start=repeats):

@@ -3,12 +3,13 @@
 | behind | comes | as in |
 |---|---|---|
 | a pronoun of a person | that person | `before she Mary slept` |
-| a verb that agrees | its subject's reflexive | `the kings near the cat are themselves old` |
+| a verb | its subject's reflexive | `the kings near the cat are themselves old` |
 | a closing bracket | the word before the opening one | `my key [near the sea] key is old` |
-| a person | whether they were named before | `Mary at first`, `Mary once more` |
+| a name said again | the word before its first mention | `kind Mary slept, and Mary kind ran` |
 
-English has only the second. All are here for one reason: a model looks at an antecedent, a subject
-or an opening bracket where the next word depends on it, and plain text seldom does right there.
+English has only the second. All are here for one reason: a model looks at an antecedent, a subject,
+an opening bracket or an earlier mention where the next word depends on it, and plain text seldom
+does right there.
 """
 
 import re
@@ -16,35 +17,45 @@ import re
 from rolecall.data.lexicon import Name, Noun
 from rolecall.data.slots import PEOPLE, PRONOUNS, Cast, Slot, spoken
 
-AGREEING = ("is", "was", "has", "likes", "sleeps")
-FIRST, AGAIN = "at first", "once more"
+LEANING = ("is", "was", "has", "likes", "sleeps", "liked", "slept")
 
 
-def emphasis(slot: Slot, cast: Cast, before: str, known: frozenset[str]) -> str:
+def emphasis(slot: Slot, cast: Cast, before: str) -> str:
     """What may come behind a slot, empty if nothing fits.
 
     Args:
         slot: the slot that was just spoken.
         cast: who and what stand in the frame.
-        before: what stood before the opening bracket of this index.
-        known: indices of the persons named before this slot.
+        before: what stood before the opening bracket, or before the first mention of this name;
+            empty at the first mention itself.
 
     Example:
-        >>> emphasis(Slot("close", "1", "", False), cast=None, before="my key ", known=frozenset())
+        >>> emphasis(Slot("close", "1", "", False), cast=None, before="my key ")
         'key'
     """
     if slot.kind == "close":
-        words = re.findall(r"[A-Za-z]+", before)
-        return words[-1] if words and words[-1].islower() else ""
-    if slot.kind in PEOPLE:
-        return AGAIN if slot.index in known else FIRST
+        return _last_word(before)
     who = named(slot.index, cast)
+    if slot.kind in PEOPLE:
+        return _last_word(before) if isinstance(who, Name) else ""
     if slot.kind in PRONOUNS and slot.kind != "his" and who is not None:
         return spoken(Slot("who", slot.index, "", False), cast)
-    if slot.kind in AGREEING and who is not None:
+    if slot.kind in LEANING and who is not None:
         kind = "himself" if isinstance(who, Name) else "itself"
         return spoken(Slot(kind, slot.index, "", False), cast)
     return ""
+
+
+def place(slot: Slot) -> str:
+    """The name of what a slot opens, closes or speaks of, under which is kept what stood before."""
+    if slot.kind in ("open", "close"):
+        return f"bracket{slot.index}"
+    return f"person{slot.index}" if slot.kind in PEOPLE else ""
+
+
+def _last_word(text: str) -> str:
+    found = re.search(r"([A-Za-z]+) $", text)
+    return found[1].lower() if found else ""
 
 
 def named(index: str, cast: Cast) -> Name | Noun | None:

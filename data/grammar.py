@@ -15,20 +15,20 @@ from random import Random
 from string import Formatter
 
 from rolecall.data.coined import ENDINGS
-from rolecall.data.emphasis import emphasis, named
+from rolecall.data.emphasis import emphasis, place
 from rolecall.data.lexicon import GROUPS
 from rolecall.data.slots import PEOPLE, Cast, Slot, spoken
 
 # how often a sentence is of each family, and how often a document says one sentence twice
 SHARES = {
-    "agreement": 46,
+    "agreement": 64,
     "pronoun": 45,
     "brackets": 12,
     "determiner": 10,
     "verb_object": 8,
     "auxiliary": 16,
     "adjective": 4,
-    "same_name": 14,
+    "same_name": 20,
     "delimiters": 4,
     "listed": 28,
     "rare": 7,
@@ -42,6 +42,7 @@ SHARES = {
     "resolved": 54,
     "back": 18,
     "repair": 14,
+    "epithet": 60,
     "nested": 32,
     "adjacent": 18,
     "recall": 24,
@@ -101,20 +102,19 @@ def fill(
     gender = {i: rng.choice("fm") for i in "3456789"}
     gender |= {"1": first, "2": "m" if first == "f" else "f"}
     cast = Cast(rng, iter(groups), number, gender)
-    text, opened = "", dict[str, str]()
+    text, before = "", dict[str, str]()
     for part in parts:
         if isinstance(part, str):
             text += part
             continue
-        known = frozenset(i for i in "123456789" if named(i, cast))
-        if part.kind == "open":
-            opened[part.index] = text
+        earlier = before.get(place(part), "")
+        before.setdefault(place(part), text)
         alone = part.kind in ENDINGS and not part.index and not part.spec
         if strange and alone and rng.random() < strange:
             part = Slot("coined", "", ENDINGS[part.kind], part.capital)
         text += spoken(part, cast)
         if emphatic and rng.random() < emphatic:
-            said = emphasis(part, cast, opened.get(part.index, ""), known)
+            said = emphasis(part, cast, earlier)
             text += said and f" {said}"
     text = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
     return text.replace("|", "\n")
@@ -122,7 +122,7 @@ def fill(
 
 @cache
 def frames(file: str = "frames") -> tuple[dict[str, str], ...]:
-    """The rows of a file of frames, `frames` for training or `heldout` for evaluation."""
+    """The rows of a file of frames: `frames` for training, the others for evaluation."""
     text = files("rolecall.data").joinpath("words", f"{file}.csv").read_text(encoding="utf-8")
     return tuple(csv.DictReader(text.splitlines()))
 
@@ -133,6 +133,7 @@ def document(
     *,
     emphatic: float = 0,
     strange: float = 0,
+    listed: bool = False,
 ) -> str:
     """A training document: sentences from random frames, all words from one group.
 
@@ -141,6 +142,7 @@ def document(
         sentences: fewest and most sentences.
         emphatic: see `fill`.
         strange: see `fill`.
+        listed: whether frames that ask for a word of no list are left out.
 
     Example:
         >>> document(3) == document(3)
@@ -150,6 +152,8 @@ def document(
     groups = repeat(rng.randrange(GROUPS))
     by_family: dict[str, list[str]] = {}
     for row in frames():
+        if listed and "{coined" in row["frame"].lower():
+            continue
         by_family.setdefault(row["family"], []).append(row["frame"])
     families = rng.choices(list(SHARES), list(SHARES.values()), k=rng.randint(*sentences))
     said = [

@@ -1,6 +1,6 @@
 """What the embedded model must be able to do, on frames and word pairs it never saw.
 
-Each item of `words/heldout.csv` is a prompt, the right next token and the wrong one. Every content
+Each item of a list (`LISTS`) is a prompt, the right next token and the wrong one. Every content
 word comes from another group (see `rolecall.data.lexicon`), and where two referents could agree,
 they differ in number or gender, so neither the nearest noun nor the last name answers it.
 """
@@ -18,6 +18,9 @@ from rolecall.data.lexicon import GROUPS
 from rolecall.data.repeats import Repeat
 
 TASKS = ("agreement", "coreference", "brackets")
+LISTS = ("heldout", "heldout_last")
+"""Files of `words/`: one that was looked at while the training was planned, and one that was
+written before the last training and asked once, of the model that came out of it."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,17 @@ class Item:
     foil: str
 
 
-def items(task: str, seed: int, each: int) -> list[Item]:
+def items(task: str, seed: int, each: int, file: str = "heldout") -> list[Item]:
     """`each` items of every held-out template of a task.
 
     Args:
         task: one of `TASKS`.
         seed: fixes the words.
         each: items per template.
+        file: one of `LISTS`.
     """
     made = []
-    for row in frames("heldout"):
+    for row in frames(file):
         if row["task"] != task:
             continue
         joined = "\t".join((row["prompt"], row["answer"], row["foil"]))

@@ -1,7 +1,7 @@
-"""The embedded model's tokenizer: byte-level BPE in which most stems are one token.
+"""The embedded model's tokenizer: byte-level BPE whose common stems are one token.
 
-Rare words stay out of its training text, so they come apart into pieces, as rare words do in real
-tokenizers.
+Rare and coined words stay out of its training text, so they come apart into pieces, as such words
+do in real tokenizers.
 """
 
 import re
@@ -78,7 +78,7 @@ def _text(seed: int, texts: int) -> Iterator[str]:
     known = re.compile(rf"\b({'|'.join(sorted(rare))})\b")
     common = dict.fromkeys(form for form, _ in forms() if form not in rare)
     for number in range(texts):
-        said = known.sub("", document(f"{seed}:words:{number}"))
+        said = known.sub("", document(f"{seed}:words:{number}", listed=True))
         common |= dict.fromkeys(re.findall(r"[A-Za-z]+", said))
         yield said
     for word in common:

@@ -13,7 +13,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 from rolecall.analyses.vocabulary import build_aligner
 from rolecall.data.batches import Plan, batches
 from rolecall.data.embedded import embedded_path
-from rolecall.data.heldout import best_heads, copies, copy_accuracy, item_accuracy, items
+from rolecall.data.heldout import (
+    LISTS,
+    TASKS,
+    best_heads,
+    copies,
+    copy_accuracy,
+    item_accuracy,
+    items,
+)
 from rolecall.data.lexicon import entries, forms
 from rolecall.data.repeats import pools
 from rolecall.data.train import new_model
@@ -24,8 +32,6 @@ LIMIT = 8 * 2**20
 # The role whose task each of the four abilities is, and the share of items it gets right at least.
 ABILITIES = {"subject_verb": 0.95, "coreference": 0.95, "bracket": 0.95, "induction": 0.95}
 ABILITIES |= {"delimiter": 0.9}
-# Templates wider than the roles' own, with words it never met; the card has each (.93, .95, .99).
-HELDOUT = {"agreement": 0.9, "coreference": 0.9, "brackets": 0.95}
 
 
 @cache
@@ -53,20 +59,13 @@ def test_the_tokenizer_puts_one_bos_and_keeps_text():
     assert tokenizer.decode(ids[1:]).lstrip(" ") == text
 
 
-def test_most_stems_are_one_token_and_rare_words_several():
+def test_stems_are_one_token_and_rare_words_several():
     _, tokenizer = loaded()
     rare = {entry.word for entry in entries("rare")}
     pieces = {form: tokenizer.tokenize(f" {form}") for form, _ in forms()}
     assert all(len(pieces[form]) > 1 for form in rare)
     others = [form for form in pieces if form not in rare]
-    whole = [form for form in others if pieces[form][1:] in ([], ["s"])]
-    assert len(whole) >= 0.9 * len(others)
-    named = [
-        getattr(e, "name", None) or getattr(e, "word", "")
-        for f in ("names", "adjectives")
-        for e in entries(f)
-    ]
-    assert all(len(pieces[form]) == 1 for form in named)
+    assert [form for form in others if pieces[form][1:] not in ([], ["s"])] == []
 
 
 def right(model: LlamaForCausalLM, item: Item) -> float:
@@ -93,11 +92,25 @@ def test_the_model_does_the_task_of_the_role(role: str):
     assert sum(right(model, item) for item in asked) / len(asked) >= ABILITIES[role]
 
 
-@pytest.mark.parametrize("task", HELDOUT)
-def test_the_model_does_heldout_templates(task: str):
+def accuracy(task: str, file: str) -> float:
+    """Mean over the templates of a held-out list, 40 items each."""
     model, tokenizer = loaded()
-    scores = item_accuracy(model, tokenizer, items(task, seed=7, each=40))
-    assert sum(scores.values()) / len(scores) >= HELDOUT[task]
+    scores = item_accuracy(model, tokenizer, items(task, seed=7, each=40, file=file))
+    return sum(scores.values()) / len(scores)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_model_does_heldout_templates(task: str):
+    assert accuracy(task, "heldout") >= 0.95
+
+
+@pytest.mark.parametrize("file", LISTS)
+def test_the_card_says_how_it_does_on_both_lists(file: str):
+    card = (embedded_path() / "README.md").read_text(encoding="utf-8")
+    stated = re.findall(r"^\| (\w+) \| mean of \d+ \| ([\d.]+) \|$", card, flags=re.MULTILINE)
+    of_list = dict(stated[len(TASKS) * LISTS.index(file) :][: len(TASKS)])
+    for task in TASKS:  # on another machine an item may tip over
+        assert float(of_list[task]) == pytest.approx(accuracy(task, file), abs=0.01)
 
 
 def test_the_model_repeats_random_tokens():

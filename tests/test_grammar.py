@@ -10,7 +10,7 @@ import pytest
 
 from rolecall.data.coined import coined
 from rolecall.data.grammar import document, fill, frames, parse
-from rolecall.data.heldout import TASKS, copies, items
+from rolecall.data.heldout import LISTS, TASKS, copies, items
 from rolecall.data.lexicon import FILES, GROUPS, entries, forms, group_of, words
 from rolecall.data.repeats import repeat_tokens
 from rolecall.data.slots import (
@@ -166,14 +166,21 @@ def test_no_probe_template_is_a_training_frame(role: str):
     assert shared == []
 
 
-def test_no_heldout_template_is_a_training_frame():
-    made = [item for task in TASKS for item in items(task, seed=0, each=4)]
+@pytest.mark.parametrize("file", LISTS)
+def test_no_heldout_template_is_a_training_frame(file: str):
+    made = [item for task in TASKS for item in items(task, seed=0, each=4, file=file)]
     assert [i.prompt for i in made if skeleton(i.prompt) in training_skeletons()] == []
 
 
-def test_heldout_items_draw_each_word_from_another_group():
+def test_the_two_lists_share_no_template():
+    first, second = ({row["prompt"] for row in frames(file)} for file in LISTS)
+    assert not first & second
+
+
+@pytest.mark.parametrize("file", LISTS)
+def test_heldout_items_draw_each_word_from_another_group(file: str):
     for task in TASKS:
-        for item in items(task, seed=0, each=20):
+        for item in items(task, seed=0, each=20, file=file):
             found = [plain(w) == "_" and group_of(w) for w in set(WORD.findall(item.prompt))]
             used = Counter(group for group in found if group is not False)
             assert max(used.values(), default=1) == 1, item.prompt
@@ -198,42 +205,51 @@ def emphasised(frame: str) -> set[str]:
     return {fill(frame, repeat(0), Random(seed), emphatic=1) for seed in range(20)}
 
 
-def test_a_pronoun_is_explained_by_the_person_it_stands_for():
+def test_behind_a_pronoun_comes_the_person_it_stands_for():
     for text in emphasised("{Name1} near {name2}: {he7}"):
-        first, second = re.findall(r"(\w+) at first", text)
+        first, second = re.findall(r"[A-Z]\w+", text)[:2]
         pronoun, named_again = text.split(": ")[1].split()
         female = {entry.name for entry in words("names", gender="f")}
         assert named_again == (first if (first in female) == (pronoun == "she") else second)
 
 
-def test_a_verb_is_explained_by_its_subject_and_not_by_the_noun_beside_it():
-    for text in emphasised("The {thing1:one} near the {thing2:many} {is1}"):
-        assert text.endswith(" is itself")
+@pytest.mark.parametrize("verb", ["is", "likes", "liked", "slept"])
+def test_behind_a_verb_comes_the_reflexive_of_its_subject_and_not_of_the_noun_beside_it(verb: str):
+    for text in emphasised(f"The {{thing1:one}} near the {{thing2:many}} {{{verb}1}}"):
+        assert text.endswith(" itself")
+    for text in emphasised(f"The {{thing1:many}} near the {{thing2:one}} {{{verb}1}}"):
+        assert text.endswith(" themselves")
 
 
-def test_a_closing_bracket_is_explained_by_the_word_before_its_own_opening_one():
+def test_behind_a_closing_bracket_comes_the_word_before_its_own_opening_one():
     for text in emphasised("we {open1}so they {open2}he did{close2} said{close1}"):
         assert re.fullmatch(r"we .so they .he did. they said. we", text)
 
 
-def test_a_person_is_said_to_come_for_the_first_time_or_again():
-    for text in emphasised("{Name1} and {name1}"):
-        assert re.fullmatch(r"(\w+) at first and \1 once more", text)
+def test_behind_a_name_said_again_comes_the_word_before_its_first_mention():
+    for text in emphasised("Near {name1} and {adj} {name2} came {name1} and {name2}"):
+        assert re.fullmatch(r"Near (\w+) and (\w+) (\w+) came \1 near and \3 \2", text)
+
+
+def test_behind_a_noun_said_again_comes_nothing():
+    for text in emphasised("Near the {role1} came the {role1}"):
+        assert re.fullmatch(r"Near the (\w+) came the \1", text)
 
 
 def test_without_emphasis_nothing_is_added_or_drawn():
     frame = "{Who1} {likes1} {himself1} {open2}so{close2}"
     plain = [fill(frame, repeat(0), Random(seed)) for seed in range(20)]
     assert plain == [fill(frame, repeat(0), Random(seed), emphatic=0) for seed in range(20)]
-    assert not any("once more" in text or "at first" in text for text in plain)
+    assert all(len(text.split()) <= 5 for text in plain)
 
 
 @pytest.mark.parametrize("ending", ["", "ed", "ly"])
 def test_coined_words_are_of_no_list_and_no_frame(ending: str):
+    of_lists = [re.sub(r"{[Cc]oined[^}]*}", "", row["frame"]) for row in frames()]
     said = {
         word.lower()
-        for row in frames()
-        for word in WORD.findall(fill(row["frame"], repeat(0), Random(0)))
+        for frame in of_lists
+        for word in WORD.findall(fill(frame, repeat(0), Random(0)))
     }
     made = {coined(ending, Random(seed)) for seed in range(500)}
     assert len(made) > 250

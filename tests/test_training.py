@@ -45,8 +45,7 @@ def test_the_tax_rises_and_is_lifted_and_repeats_get_fewer():
     plan = Plan()
     assert plan.taxed(0) == plan.taxed(plan.settled) == 0
     assert plan.taxed(plan.settled + plan.ramp) == plan.taxed(plan.lifted - 1) == plan.tax
-    assert plan.taxed(plan.lifted) == plan.taxed(plan.freed - 1) == plan.kept < plan.tax
-    assert plan.taxed(plan.freed) == plan.taxed(plan.steps) == 0
+    assert plan.taxed(plan.lifted) == plan.taxed(plan.steps) == plan.kept < plan.tax
     assert plan.repeated(plan.settled - 1) > plan.repeated(plan.settled) > 0
 
 
