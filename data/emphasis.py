@@ -35,7 +35,7 @@ def emphasis(slot: Slot, cast: Cast, before: str) -> str:
     """
     if slot.kind == "close":
         return _last_word(before)
-    who = named(slot.index, cast)
+    who = _named(slot.index, cast)
     if slot.kind in PEOPLE:
         return _last_word(before) if isinstance(who, Name) else ""
     if slot.kind in PRONOUNS and slot.kind != "his" and who is not None:
@@ -58,7 +58,7 @@ def _last_word(text: str) -> str:
     return found[1].lower() if found else ""
 
 
-def named(index: str, cast: Cast) -> Name | Noun | None:
-    """The name or noun of a referent, if it was spoken already."""
+def _named(index: str, cast: Cast) -> Name | Noun | None:
+    # a referent has neither before it is spoken
     found = cast.chosen.get(("names", index)) or cast.chosen.get(("nouns", index))
     return found if isinstance(found, Name | Noun) else None

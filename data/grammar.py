@@ -150,11 +150,7 @@ def document(
     """
     rng = Random(seed)
     groups = repeat(rng.randrange(GROUPS))
-    by_family: dict[str, list[str]] = {}
-    for row in frames():
-        if listed and "{coined" in row["frame"].lower():
-            continue
-        by_family.setdefault(row["family"], []).append(row["frame"])
+    by_family = _by_family(listed)
     families = rng.choices(list(SHARES), list(SHARES.values()), k=rng.randint(*sentences))
     said = [
         fill(rng.choice(by_family[family]), groups, rng, emphatic=emphatic, strange=strange)
@@ -163,3 +159,12 @@ def document(
     if rng.random() < REPEATED:
         said.insert(rng.randint(1, len(said)), rng.choice(said))
     return " ".join(said)
+
+
+@cache
+def _by_family(listed: bool) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in frames():
+        if not (listed and "{coined" in row["frame"].lower()):
+            found.setdefault(row["family"], []).append(row["frame"])
+    return found

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from rolecall.analyses.ablate import Settings, ablate
+from rolecall.analyses.heads import head_name
 from rolecall.analyses.models import load_model
 from rolecall.analyses.role_tasks import role_tasks
 from rolecall.analyses.scan import scan
@@ -22,11 +23,11 @@ def found() -> pd.DataFrame:
     scores = scan(model, FIVE).scores
     best = scores.loc[scores.groupby("role")["score"].idxmax()].set_index("role")
     for role in FIVE:
-        head = f"L{best.loc[role, 'layer']}H{best.loc[role, 'head']}"
+        head = head_name(*best.loc[role, ["layer", "head"]])
         tasks = role_tasks(model, [role], n=60)
         settings = Settings(heads=(head,), damage=0, kl=False)
         (row,) = ablate(model, tasks, ["mean"], settings=settings).table.to_dict("records")
-        for name in ("total", "total_low", "clean", "interpretable"):
+        for name in ("total_low", "interpretable"):
             best.loc[role, name] = row[name]
     return best
 

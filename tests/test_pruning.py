@@ -90,9 +90,11 @@ def test_every_order_begins_with_the_whole_model_and_ends_without_heads(
 
 
 def test_the_largest_effects_first_lose_most(table: pd.DataFrame) -> None:
-    # Between the others nothing must hold: four heads that nobody misses one by one may be doubles.
+    # Between the others nothing must hold: four heads that nobody misses one by one may be doubles,
+    # and among four drawn at random may be one of the four that count.
     at = table[table["removed"] == 4].set_index("order")["value"]
-    assert at["largest effect"] > 2 * max(at["random"], at["smallest effect"])
+    assert at["largest effect"] > 10 * at["smallest effect"]
+    assert at["largest effect"] > 2 * at["random"]
 
 
 def test_the_random_band_is_the_range_of_its_draws(
