@@ -23,9 +23,9 @@ def found() -> pd.DataFrame:
     scores = scan(model, FIVE).scores
     best = scores.loc[scores.groupby("role")["score"].idxmax()].set_index("role")
     for role in FIVE:
-        head = head_name(*best.loc[role, ["layer", "head"]])
+        layer, head = map(int, best.loc[role, ["layer", "head"]])
         tasks = role_tasks(model, [role], n=60)
-        settings = Settings(heads=(head,), damage=0, kl=False)
+        settings = Settings(heads=(head_name((layer, head)),), damage=0, kl=False)
         (row,) = ablate(model, tasks, ["mean"], settings=settings).table.to_dict("records")
         for name in ("total_low", "interpretable"):
             best.loc[role, name] = row[name]
