@@ -27,7 +27,8 @@ def digest(value: Any) -> str:
 
     def default(item: Any) -> Any:
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
-            return dataclasses.asdict(item)
+            # Not `asdict`, which copies each number of a data set before it is written.
+            return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
         return plain(item)
 
     made = hashlib.sha256()

@@ -23,6 +23,7 @@ TARGETS = {
     "adjective": "the adjective",
     "auxiliary": "the auxiliary",
     "coreference": "the antecedent",
+    "earlier_mention": "the earlier mention",
     "rare_token": "the rarest word",
     "duplicate_token": "the earlier copy",
     "induction": "what followed the earlier copy",

@@ -22,7 +22,6 @@ class Template:
         text: The sentence.
         twin: The sentence in which another word is the right one; empty if there is none.
         slots: Slot → the list it draws from and what it asks for, such as `nouns person`.
-        kind: A part of the role, such as `pronoun`; empty if it has no parts.
         answer: What should follow (task templates only).
         foil: What should not; in the twin it is the other way round.
     """
@@ -31,7 +30,6 @@ class Template:
     text: str
     twin: str = ""
     slots: Mapping[str, str] = field(default_factory=dict)
-    kind: str = ""
     answer: str = ""
     foil: str = ""
 
@@ -42,11 +40,11 @@ def _read(name: str) -> object:
 
 
 @cache
-def templates(role: str, kind: str = "") -> tuple[Template, ...]:
-    """The templates of a role (or of one kind within it), in file order.
+def templates(role: str) -> tuple[Template, ...]:
+    """The templates of a role, in file order.
 
     Raises:
-        ValueError: There is no such file or kind.
+        ValueError: There is no such file.
 
     Example:
         >>> templates("determiner")[0].slots["o"]
@@ -57,10 +55,7 @@ def templates(role: str, kind: str = "") -> tuple[Template, ...]:
     except FileNotFoundError:
         raise ValueError(f"no templates for {role!r}; see the files in data/templates") from None
     assert isinstance(rows, list)
-    found = tuple(t for t in (Template(**row) for row in rows) if not kind or t.kind == kind)
-    if not found:
-        raise ValueError(f"templates/{role}.yaml has no template of kind {kind!r}")
-    return found
+    return tuple(Template(**row) for row in rows)
 
 
 @cache

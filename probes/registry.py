@@ -12,7 +12,11 @@ from rolecall.probes.adjective import adjective, adjective_to_noun
 from rolecall.probes.auxiliary import auxiliary, auxiliary_to_verb
 from rolecall.probes.base import Probe
 from rolecall.probes.bracket import bracket
-from rolecall.probes.coreference import antecedent_to_pronoun, coreference
+from rolecall.probes.coreference import (
+    antecedent_to_pronoun,
+    coreference,
+    earlier_mention,
+)
 from rolecall.probes.current_token import current_token
 from rolecall.probes.delimiter import delimiter
 from rolecall.probes.determiner import determiner, determiner_to_noun
@@ -40,6 +44,7 @@ BUILT_IN: tuple[Probe, ...] = (
     adjective,
     auxiliary,
     coreference,
+    earlier_mention,
     rare_token,
     duplicate_token,
     induction,

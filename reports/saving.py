@@ -14,6 +14,7 @@ import matplotlib.style
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 COLUMN_WIDTH = {1: 3.4, 2: 7.0}
 """Inches: a figure for one column of a paper, or for both."""
@@ -72,6 +73,9 @@ def save_figure(figure: Figure, rows: pd.DataFrame, stem: Path) -> list[Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "pdf", "png", "csv")]
     svg, pdf, png, csv = paths
+    for text in figure.findobj(Text):
+        # One glyph for two letters is a second font in a PDF, and as much work as the first.
+        text.set_fontfeatures(("-liga",))
     with rolecall_style(), _laid_out(figure):
         figure.savefig(svg, metadata={"Date": None})
         figure.savefig(pdf, metadata={"CreationDate": None})

@@ -132,6 +132,12 @@ def test_a_map_says_what_its_frames_and_hatches_are(run: Run) -> None:
     assert seen == ["total effect significant", "no value"]
 
 
+def test_a_pdf_of_plain_letters_holds_one_font(run: Run, tmp_path: Path) -> None:
+    scores = run.tables["scores"].query("role == 'induction'").assign(p_max=0.01, margin_low=0.1)
+    assert legend(role_heatmap(scores, "induction", save=tmp_path / "map")) == ["significant"]
+    assert (tmp_path / "map.pdf").read_bytes().count(b"/Type /FontDescriptor") == 1
+
+
 def test_a_map_says_what_a_score_is_a_share_of(run: Run) -> None:
     assert role_heatmap(run, "subject_verb").get_title() == "subject verb (share of links hit)"
     assert role_heatmap(run, "induction").get_title() == "induction (share of attention)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -18,11 +18,11 @@ from rolecall.probes.base import Crafted, Probe, Task
 from rolecall.probes.delimiter import MARKS
 from rolecall.probes.frequency import is_content, zipf
 from rolecall.probes.registry import BUILT_IN, find
-from rolecall.probes.sentences import SLOT
+from rolecall.probes.sentences import PRONOUNS, SLOT
 from rolecall.probes.toy import toy_aligner
 
 SYNTACTIC = ("subject_verb", "verb_object", "determiner", "adjective", "auxiliary")
-WRITTEN = (*SYNTACTIC, "coreference", "bracket", "rare_token")
+WRITTEN = (*SYNTACTIC, "coreference", "earlier_mention", "bracket", "rare_token")
 every_role = pytest.mark.parametrize("probe", BUILT_IN, ids=lambda probe: probe.name)
 every_task = pytest.mark.parametrize(
     "probe", [p for p in BUILT_IN if p.task], ids=lambda probe: probe.name
@@ -94,7 +94,7 @@ def test_every_link_has_a_rival_and_the_nearest_is_right_in_half_at_most(name):
     assert np.mean([bool(s.first) for s in standings]) <= 0.6
 
 
-@pytest.mark.parametrize("name", [*SYNTACTIC, "coreference"])
+@pytest.mark.parametrize("name", [*SYNTACTIC, "coreference", "earlier_mention"])
 def test_a_head_on_rare_words_is_right_in_half_or_so(name):
     standings = [standing(e, link) for e in made(name).examples for link in e.links]
     assert np.mean([bool(s.frequency) for s in standings]) <= 0.65
@@ -216,15 +216,22 @@ def test_repeats_in_natural_text_are_content_words():
             assert {tokens[p].lower() for p in link.target} == {here}
 
 
-def test_coreference_has_pronouns_and_names_of_both_genders():
-    by_template = defaultdict(list)
+def test_coreference_asks_from_pronouns_of_both_genders_alone():
+    asked = Counter[str]()
     for example in made("coreference").examples:
         tokens = spelled(example.token_ids)
-        by_template[example.template].append(tokens[example.links[0].query[0]])
-    pronouns = Counter(w for t, ws in by_template.items() if t.startswith("pronoun") for w in ws)
-    female = sum(count for word, count in pronouns.items() if word.startswith(("she", "her")))
-    assert 0.3 < female / sum(pronouns.values()) < 0.7
-    assert sum(t.startswith("name") for t in by_template) >= 8
+        asked.update(tokens[link.query[0]] for link in example.links)
+    pronouns = {p for kind in PRONOUNS.values() for p in vars(kind).values()}
+    assert set(asked) <= pronouns
+    female = sum(asked[word] for word in vars(PRONOUNS["f"]).values() if word != "her")
+    male = sum(asked[word] for word in vars(PRONOUNS["m"]).values() if word not in ("him", "his"))
+    assert 0.3 < female / (female + male) < 0.7
+
+
+def test_a_head_on_the_same_word_finds_every_earlier_mention_and_no_antecedent():
+    for name, right in (("earlier_mention", {True}), ("coreference", {None, False})):
+        found = {standing(e, link).same_word for e in made(name).examples for link in e.links}
+        assert found <= right, name
 
 
 @every_task
