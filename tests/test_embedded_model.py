@@ -105,7 +105,7 @@ def test_the_model_does_heldout_templates(task: str):
 
 
 @pytest.mark.parametrize("file", LISTS)
-def test_the_card_says_how_it_does_on_both_lists(file: str):
+def test_the_card_says_how_it_does_on_each_list(file: str):
     card = (embedded_path() / "README.md").read_text(encoding="utf-8")
     stated = re.findall(r"^\| (\w+) \| mean of \d+ \| ([\d.]+) \|$", card, flags=re.MULTILINE)
     of_list = dict(stated[len(TASKS) * LISTS.index(file) :][: len(TASKS)])
