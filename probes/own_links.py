@@ -1,4 +1,4 @@
-"""People's own links and tasks, from JSON lines (design §7): one object a line."""
+"""People's own links, from JSON lines (design §7): one object a line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from random import Random
 from typing import Any
 
 from rolecall.probes.aligner import Aligner
-from rolecall.probes.base import Crafted, Probe, Task
-from rolecall.probes.choice import Choice, task
+from rolecall.probes.base import Crafted, Probe
 from rolecall.probes.text import Span, TextExample, TextLink, aligned
 
 
@@ -43,24 +42,6 @@ def link_probe(path: str | Path) -> Probe:
         accounts=("offset", "nearest", "first", "same_word"),
         no_task="the file has links; give a file of tasks beside it",
     )
-
-
-def choice_task(aligner: Aligner, path: str | Path) -> Task:
-    """The task that a JSON-lines file describes, named after the file.
-
-    A line is `{"prompt": "...", "answer": " is", "foil": " are"}` with optional `twin` (a prompt
-    after which the foil is right) and `template`. The answer brings its own blank.
-
-    Raises:
-        ValueError: The file cannot be read, is empty, or a line is wrong; file and line are named.
-    """
-    file = Path(path)
-    choices = []
-    for place, row in _rows(file, {"prompt", "answer", "foil"}, {"twin", "template"}):
-        text = {key: _string(place, row, key) for key in ("prompt", "answer", "foil")}
-        twin = _string(place, row, "twin") if row.get("twin") else ""
-        choices.append(Choice(**text, twin=twin, template=_template(place, row)))
-    return task(aligner, file.stem, choices)
 
 
 def _examples(file: Path) -> list[TextExample]:

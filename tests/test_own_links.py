@@ -1,4 +1,4 @@
-"""People's own links and tasks: read right, or refused with file and line."""
+"""People's own links: read right, or refused with file and line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.probes.jsonl import choice_task, link_probe
+from rolecall.probes.own_links import link_probe
 from rolecall.probes.toy import toy_aligner
 
 LINK = {
@@ -17,17 +17,10 @@ LINK = {
     "rivals": [[4, 7]],
     "template": "a",
 }
-TASK = {
-    "prompt": "The kings near the bird",
-    "answer": " are",
-    "foil": " is",
-    "twin": "The king near the birds",
-    "template": "a",
-}
 
 
-def written(folder: Path, *rows: object, name: str = "own", start: str = "") -> Path:
-    file = folder / f"{name}.jsonl"
+def written(folder: Path, *rows: object, start: str = "") -> Path:
+    file = folder / "own.jsonl"
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     file.write_text(start + "\n".join(lines) + "\n", encoding="utf-8")
     return file
@@ -69,22 +62,6 @@ def test_a_byte_order_mark_and_blank_lines_do_no_harm(tmp_path):
     assert link_probe(file).dataset(toy_aligner(), n=9, seed=0).examples
 
 
-def test_a_line_becomes_a_task_item(tmp_path):
-    task = choice_task(toy_aligner(), written(tmp_path, TASK, name="mine"))
-    (item,) = task.items
-    tokens = toy_aligner().tokenizer.convert_ids_to_tokens([item.answer, item.foil])
-    assert task.name == "mine"
-    assert tokens == ["are", "is"]
-    assert item.position == len(item.token_ids) - 1
-    assert item.twin_token_ids is not None
-
-
-def test_an_answer_of_two_tokens_is_dropped_and_counted(tmp_path):
-    task = choice_task(toy_aligner(), written(tmp_path, TASK, {**TASK, "answer": " are old"}))
-    assert len(task.items) == 1
-    assert task.dropped == {"answer or foil is not one token": 1}
-
-
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
@@ -112,7 +89,7 @@ def test_c41_an_empty_file_is_an_error(tmp_path, text):
     file = tmp_path / "none.jsonl"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"none\.jsonl is empty"):
-        choice_task(toy_aligner(), file)
+        link_probe(file)
 
 
 def test_a_file_that_is_not_there_or_not_text_is_an_error(tmp_path):
