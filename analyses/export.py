@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rolecall.analyses.models import Model
+from rolecall.analyses.role_tasks import role_tasks
 from rolecall.analyses.top_tokens import token_texts
 from rolecall.probes.base import Crafted, Example, Task
 from rolecall.probes.contract import craft
 from rolecall.probes.registry import find
-from rolecall.probes.task_names import require_task
 
 
 def crafted_examples(model: Model, role: str, *, n: int, seed: int) -> Crafted:
@@ -24,14 +24,14 @@ def crafted_examples(model: Model, role: str, *, n: int, seed: int) -> Crafted:
     return craft(probe, model.aligner, n=n, seed=seed)
 
 
-def task_of(model: Model, role: str, *, n: int, seed: int) -> Task:
-    """The role's task for this model.
+def task_of(model: Model, name: str, *, n: int, seed: int) -> Task:
+    """The task of that name, or the role's own, for this model.
 
     Raises:
-        ValueError: The role is unknown, or has no task; the message says why.
+        ValueError: No role or task has this name, or the role has no task; the message says why.
     """
-    (probe,) = find([role])
-    return require_task(probe)(model.aligner, n=n, seed=seed)
+    (task,) = role_tasks(model, [name], n=n, seed=seed)
+    return task
 
 
 def example_lines(crafted: Crafted, model: Model | None = None) -> list[str]:

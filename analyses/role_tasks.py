@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 from rolecall.analyses.models import Model
-from rolecall.probes.base import Probe, Task
+from rolecall.probes.base import Probe, Task, TaskFunction
 from rolecall.probes.registry import BUILT_IN, PluginWarning, known
 from rolecall.probes.task_names import require_task, unknown_task
 
@@ -16,7 +16,7 @@ DEFAULT_N = 48
 def role_tasks(
     model: Model, names: Iterable[str] = (), *, n: int = DEFAULT_N, seed: int = 0
 ) -> list[Task]:
-    """Every task of the known roles, or those that `names` gives by role or by task.
+    """Every task of the known roles, or those that `names` gives by task or, for its own, by role.
 
     Tasks without items are among them, with the reasons. Roles that share a task give it once. A
     third party's task that fails is left out with a warning.
@@ -27,9 +27,15 @@ def role_tasks(
     """
     if n < 1:
         raise ValueError(f"a task needs at least one item; got n={n}")
-    made = {probe.name: _make(probe, model, n=n, seed=seed) for probe in known() if probe.task}
-    by_role = {role: task for role, task in made.items() if task is not None}
-    by_name = {task.name: task for task in by_role.values()}
+    by_role: dict[str, Task] = {}
+    by_name: dict[str, Task] = {}
+    for probe in known():
+        for function in probe.tasks:
+            task = _make(function, probe, model, n=n, seed=seed)
+            if task is not None:
+                by_name[task.name] = task
+                if function is probe.task:
+                    by_role[probe.name] = task
     wanted = list(names)
     if not wanted:
         return list(by_name.values())
@@ -48,13 +54,12 @@ def _find(name: str, by_role: dict[str, Task], by_name: dict[str, Task]) -> Task
     raise unknown_task(name, {*by_name, *by_role})
 
 
-def _make(probe: Probe, model: Model, *, n: int, seed: int) -> Task | None:
-    assert probe.task is not None
+def _make(function: TaskFunction, probe: Probe, model: Model, *, n: int, seed: int) -> Task | None:
     try:
-        return probe.task(model.aligner, n=n, seed=seed)
+        return function(model.aligner, n=n, seed=seed)
     except Exception as error:
         if probe in BUILT_IN:
             raise
-        text = f"the task of {probe.name!r} is left out: {type(error).__name__}: {error}"
+        text = f"a task of {probe.name!r} is left out: {type(error).__name__}: {error}"
         warnings.warn(text, PluginWarning, stacklevel=3)
         return None

@@ -148,6 +148,7 @@ class Probe:
         accounts: The simpler accounts a head of this role must beat; see `probes/accounts.py`.
         task: Makes the task, or None.
         no_task: Why there is none, where there is none.
+        also: Make further tasks, measured beside the role's own; no verdict rests on them.
         needs_future: The target stands to the right of the query, so only an encoder can have
             such a head.
     """
@@ -161,7 +162,13 @@ class Probe:
     accounts: tuple[Account, ...] = ()
     task: TaskFunction | None = None
     no_task: str = ""
+    also: tuple[TaskFunction, ...] = ()
     needs_future: bool = False
+
+    @property
+    def tasks(self) -> tuple[TaskFunction, ...]:
+        """What makes its own task, if there is one, and then the others."""
+        return (self.task, *self.also) if self.task is not None else self.also
 
     def __post_init__(self) -> None:
         """Refuses a name that is not plain.
@@ -189,6 +196,7 @@ def probe(
     accounts: tuple[Account, ...] = (),
     task: TaskFunction | None = None,
     no_task: str = "",
+    also: tuple[TaskFunction, ...] = (),
     needs_future: bool = False,
 ) -> Callable[[DatasetFunction], Probe]:
     """A decorator that turns a dataset function into a `Probe`.
@@ -220,6 +228,7 @@ def probe(
             accounts=accounts,
             task=task,
             no_task=no_task,
+            also=also,
             needs_future=needs_future,
         )
 

@@ -17,10 +17,24 @@ from rolecall.probes.text import FUTURE, aligned
 SOURCE = "Clark et al. 2019, arXiv 1906.04341, section 4.3 and table 2"
 
 
-def pronoun(aligner: Aligner, *, n: int, seed: int) -> Task:
-    """Whether the pronoun has the gender of the one it stands for, and stands for the right one.
+def antecedent(aligner: Aligner, *, n: int, seed: int) -> Task:
+    """Whether behind a pronoun comes the name it stands for, not the other one.
 
-    Nine templates ask for the pronoun, nine behind a pronoun for the name it stands for.
+    >>> from rolecall.probes.toy import toy_aligner
+    >>> aligner = toy_aligner()
+    >>> item = antecedent(aligner, n=1, seed=0).items[0]
+    >>> aligner.tokenizer.decode(item.token_ids[1:])
+    'Susan forgot Steven . If he'
+    >>> aligner.tokenizer.convert_ids_to_tokens([item.answer, item.foil])
+    ['Steven', 'Susan']
+    """
+    return task(aligner, "antecedent", crafted("coreference_task", n=n, seed=seed))
+
+
+def pronoun(aligner: Aligner, *, n: int, seed: int) -> Task:
+    """Whether the pronoun to come has the gender of the one it stands for.
+
+    It is asked before the pronoun is there, where no head can look from it.
 
     >>> from rolecall.probes.toy import toy_aligner
     >>> aligner = toy_aligner()
@@ -30,7 +44,7 @@ def pronoun(aligner: Aligner, *, n: int, seed: int) -> Task:
     >>> aligner.tokenizer.convert_ids_to_tokens([item.answer, item.foil])
     ['he', 'she']
     """
-    return task(aligner, "pronoun", crafted("coreference_task", n=n, seed=seed))
+    return task(aligner, "pronoun", crafted("pronoun_task", n=n, seed=seed))
 
 
 @probe(
@@ -38,7 +52,8 @@ def pronoun(aligner: Aligner, *, n: int, seed: int) -> Task:
     source=SOURCE,
     score="hit",
     accounts=("offset", "nearest", "first", "same_word", "frequency"),
-    task=pronoun,
+    task=antecedent,
+    also=(pronoun,),
 )
 def coreference(aligner: Aligner, *, n: int, seed: int) -> Crafted:
     """Attends from a pronoun to its antecedent.

@@ -22,8 +22,9 @@ def require_task_name(name: str) -> None:
         if probe.name == name:
             require_task(probe)
             return
-    tasked = [probe for probe in known() if probe.task is not None]
-    names = {probe.name for probe in tasked} | {_function(probe) for probe in tasked}
+    tasked = [probe for probe in known() if probe.tasks]
+    functions = {_called(function) for probe in tasked for function in probe.tasks}
+    names = {probe.name for probe in tasked if probe.task} | functions
     if name not in names and all(probe in BUILT_IN for probe in tasked):
         raise unknown_task(name, names)
 
@@ -47,5 +48,5 @@ def unknown_task(name: str, names: Iterable[str]) -> ValueError:
     return ValueError(f"no role or task is named {name!r}.{hint} Known: {', '.join(there)}")
 
 
-def _function(probe: Probe) -> str:
-    return getattr(probe.task, "__name__", "")
+def _called(function: TaskFunction) -> str:
+    return getattr(function, "__name__", "")

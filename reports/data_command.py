@@ -67,10 +67,10 @@ def show(role: str, n: int, seed: int, show: int, **options: Any) -> None:
 
 
 @data.command()
-@click.argument("role", type=ROLE)
+@click.argument("role")
 @reader_options
 @click.option("--out", required=True, type=OUT_FILE, help="The JSON-lines file.")
-@click.option("--tasks", is_flag=True, help="The items of the role's task instead of its links.")
+@click.option("--tasks", is_flag=True, help="The items of its task, or of the task so named.")
 @click.option(
     "-n", "n", type=COUNT, default=96, show_default=True, help="Examples of the scan, about."
 )
@@ -82,10 +82,13 @@ def export(role: str, out: Path, tasks: bool, n: int, seed: int, **options: Any)
     the tokens' text beside their ids.
     """
     require_model(options["model"])
+    from rolecall.probes.registry import find
     from rolecall.probes.task_names import require_task_name
 
     if tasks:
         require_task_name(role)
+    else:
+        find([role])
     from rolecall.analyses.export import crafted_examples, example_lines, item_lines, task_of
     from rolecall.analyses.tables import replace_file
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rolecall.probes.base import Crafted, Example, Probe
+from rolecall.probes.base import Crafted, Example, Item, Probe
 from rolecall.probes.contract import check_examples
 from rolecall.probes.registry import PluginWarning, known
 from rolecall.probes.scores import even_pattern, layout, read_links
@@ -153,24 +153,28 @@ def test_a_role_has_a_task_or_says_why_it_has_none(probe):
 
 @every_role
 def test_a_task_keeps_its_contract(probe):
-    if probe.task is None:
+    if not probe.tasks:
         pytest.skip(probe.no_task)
-    aligner = toy_aligner()
-    task = probe.task(aligner, n=N, seed=0)
-    assert task == probe.task(aligner, n=N, seed=0)
-    assert len(task.items) >= N // 2, dict(task.dropped)
-    for item in task.items:
-        assert all(0 <= token < aligner.d_vocab for token in item.token_ids)
-        if task.metric == "loss":
-            assert item.positions
-            assert min(item.positions) >= 1
-            assert max(item.positions) < len(item.token_ids)
-        else:
-            assert item.answer is not None
-            assert item.foil is not None
-            assert item.answer != item.foil
-            assert item.position is not None
-            assert 0 <= item.position < len(item.token_ids)
-        if item.twin_token_ids is not None:
-            assert len(item.twin_token_ids) == len(item.token_ids)
-            assert item.twin_token_ids != item.token_ids
+    for make in probe.tasks:
+        task = make(toy_aligner(), n=N, seed=0)
+        assert task == make(toy_aligner(), n=N, seed=0)
+        assert len(task.items) >= N // 2, dict(task.dropped)
+        for item in task.items:
+            keeps_the_contract(item, task.metric, toy_aligner().d_vocab)
+
+
+def keeps_the_contract(item: Item, metric: str, d_vocab: int) -> None:
+    assert all(0 <= token < d_vocab for token in item.token_ids)
+    if metric == "loss":
+        assert item.positions
+        assert min(item.positions) >= 1
+        assert max(item.positions) < len(item.token_ids)
+    else:
+        assert item.answer is not None
+        assert item.foil is not None
+        assert item.answer != item.foil
+        assert item.position is not None
+        assert 0 <= item.position < len(item.token_ids)
+    if item.twin_token_ids is not None:
+        assert len(item.twin_token_ids) == len(item.token_ids)
+        assert item.twin_token_ids != item.token_ids

@@ -14,7 +14,7 @@ import pytest
 from rolecall.data.lexicon import GROUPS, group_of, words
 from rolecall.data.templates import files_of_templates, templates, texts
 from rolecall.probes.accounts import standing
-from rolecall.probes.base import Crafted, Probe, Task
+from rolecall.probes.base import Crafted, Task, TaskFunction
 from rolecall.probes.delimiter import MARKS
 from rolecall.probes.frequency import is_content, zipf
 from rolecall.probes.registry import BUILT_IN, find
@@ -25,7 +25,7 @@ SYNTACTIC = ("subject_verb", "verb_object", "determiner", "adjective", "auxiliar
 WRITTEN = (*SYNTACTIC, "coreference", "earlier_mention", "bracket", "rare_token")
 every_role = pytest.mark.parametrize("probe", BUILT_IN, ids=lambda probe: probe.name)
 every_task = pytest.mark.parametrize(
-    "probe", [p for p in BUILT_IN if p.task], ids=lambda probe: probe.name
+    "make", [make for p in BUILT_IN for make in p.tasks], ids=lambda make: make.__name__
 )
 written = pytest.mark.parametrize("name", WRITTEN)
 every_file = pytest.mark.parametrize("file", files_of_templates())
@@ -42,9 +42,8 @@ def spelled(ids: tuple[int, ...]) -> list[str]:
 
 
 @cache
-def task_of(probe: Probe, **options: bool) -> Task:
-    assert probe.task is not None
-    return probe.task(toy_aligner(**options), n=60, seed=3)
+def task_of(make: TaskFunction, **options: bool) -> Task:
+    return make(toy_aligner(**options), n=60, seed=3)
 
 
 @every_role
@@ -235,16 +234,16 @@ def test_a_head_on_the_same_word_finds_every_earlier_mention_and_no_antecedent()
 
 
 @every_task
-def test_tasks_have_items_from_eight_templates(probe):
-    task = task_of(probe)
+def test_tasks_have_items_from_eight_templates(make):
+    task = task_of(make)
     assert len(task.items) >= 45, task.dropped
     assert len({item.template for item in task.items}) >= 8
     assert len(task.items) + sum(v for k, v in task.dropped.items() if "kept" not in k) == 60
 
 
 @every_task
-def test_choices_are_single_tokens_in_both_orders_with_a_twin(probe):
-    task = task_of(probe)
+def test_choices_are_single_tokens_in_both_orders_with_a_twin(make):
+    task = task_of(make)
     if task.metric == "loss":
         for item in task.items:
             assert item.positions
@@ -264,14 +263,14 @@ def test_choices_are_single_tokens_in_both_orders_with_a_twin(probe):
 
 
 @every_task
-def test_the_seed_fixes_the_task(probe):
-    assert probe.task(toy_aligner(), n=60, seed=3) == task_of(probe)
+def test_the_seed_fixes_the_task(make):
+    assert make(toy_aligner(), n=60, seed=3) == task_of(make)
 
 
 @every_task
-def test_an_encoder_without_a_mask_token_is_told_so(probe):
-    task = task_of(probe, causal=False)
-    if probe.name != "induction":
+def test_an_encoder_without_a_mask_token_is_told_so(make):
+    task = task_of(make, causal=False)
+    if task.name != "second_copy":
         assert task.items == ()
         assert sum(task.dropped.values()) == 60
 
