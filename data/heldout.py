@@ -18,9 +18,9 @@ from rolecall.data.lexicon import GROUPS
 from rolecall.data.repeats import Repeat
 
 TASKS = ("agreement", "coreference", "brackets")
-LISTS = ("heldout", "heldout_second", "heldout_last")
-"""Files of `words/`: two that were looked at while the training was planned, and one that was
-written before the last training ended and asked once, of the model that came out of it."""
+LISTS = ("heldout", "heldout_second", "heldout_third")
+"""Files of `words/`: one that was looked at while the training was planned, and two that were
+written apart from it and asked once, of the model that came out of it."""
 
 
 @dataclass(frozen=True)

@@ -1,35 +1,36 @@
 """In the embedded model each of five roles has a head that the scan finds and that matters."""
 
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
 
-from rolecall.analyses.ablate import Settings, ablate
-from rolecall.analyses.heads import head_name
 from rolecall.analyses.models import load_model
-from rolecall.analyses.role_tasks import role_tasks
-from rolecall.analyses.scan import scan
+from rolecall.analyses.survey import survey
+from rolecall.analyses.tables import read_table
 
 pytestmark = pytest.mark.slow
 
-FIVE = ("previous_token", "delimiter", "induction", "subject_verb", "coreference")
+LABELLED = ("previous_token", "induction", "subject_verb", "coreference")
+FIVE = (*LABELLED, "delimiter")
 
 
 @cache
 def found() -> pd.DataFrame:
-    """Of each role the head with the best score, beside what removing it costs the role's task."""
-    model = load_model()
-    scores = scan(model, FIVE).scores
-    best = scores.loc[scores.groupby("role")["score"].idxmax()].set_index("role")
-    for role in FIVE:
-        layer, head = map(int, best.loc[role, ["layer", "head"]])
-        tasks = role_tasks(model, [role], n=60)
-        settings = Settings(heads=(head_name((layer, head)),), damage=0, kl=False)
-        (row,) = ablate(model, tasks, ["mean"], settings=settings).table.to_dict("records")
-        for name in ("total_low", "interpretable"):
-            best.loc[role, name] = row[name]
-    return best
+    """Of each role the head with the best score, what removing it costs, and its tier."""
+    with TemporaryDirectory() as folder:
+        survey(load_model(), out=Path(folder))
+        scores, effects, verdicts = (
+            read_table(Path(folder), name) for name in ("scores", "effects", "verdicts")
+        )
+    best = scores.loc[scores.groupby("role")["score"].idxmax()]
+    judged = verdicts[["role", "layer", "head", "task", "tier"]]
+    found = best.merge(judged, on=["role", "layer", "head"], how="left")
+    costs = effects[effects["ablation"] == "mean"]
+    costs = costs[["task", "layer", "head", "total", "total_low", "interpretable"]]
+    return found.merge(costs, on=["task", "layer", "head"], how="left").set_index("role")
 
 
 @pytest.mark.parametrize("role", FIVE)
@@ -42,3 +43,8 @@ def test_the_scan_finds_a_head_of_the_role(role: str):
 def test_removing_that_head_hurts_the_task_of_the_role(role: str):
     assert found().loc[role, "interpretable"]
     assert found().loc[role, "total_low"] > 0
+
+
+@pytest.mark.parametrize("role", LABELLED)
+def test_that_head_has_the_label_of_the_role_with_an_effect(role: str):
+    assert found().loc[role, "tier"] in ("A", "B")
