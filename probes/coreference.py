@@ -1,4 +1,4 @@
-"""Coreference heads: from a pronoun to who is meant, from a name to its earlier mention.
+"""Coreference: from a pronoun to who is meant, in encoders back; a name to its earlier mention.
 
 Two roles: the second a head on the same word does for nothing (the nearest mention with the same
 head word is right for 67 of 100 proper names, Clark et al. 2019, table 2), so that what is called

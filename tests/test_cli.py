@@ -125,6 +125,28 @@ def test_data_export_writes_the_format_of_the_design(folder, tmp_path, capsys):
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("coreference", "antecedent"), ("antecedent", "antecedent"), ("pronoun", "pronoun")],
+)
+def test_a_task_is_exported_by_its_name_and_a_roles_own_by_the_role(
+    folder, tmp_path, capsys, name, asked
+):
+    out = tmp_path / "items.jsonl"
+    assert run("data", "export", name, "--tasks", "--model", folder, "--out", out, "-n", 18) == 0
+    said = [json.loads(line)["answer_token"][0] for line in out.read_text().splitlines()]
+    pronouns = {"he", "she", "him", "her", "his", "himself", "herself"}
+    assert len(said) == 18
+    assert all((word.strip() in pronouns) == (asked == "pronoun") for word in said)
+
+
+def test_a_task_is_no_role(folder, tmp_path, capsys):
+    out = tmp_path / "links.jsonl"
+    assert run("data", "export", "pronoun", "--model", folder, "--out", out) == 2
+    assert "no role is named 'pronoun'" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_roles_lists_definition_source_and_templates(capsys):
     assert run("roles", "--json") == 0
     rows = {row["role"]: row for row in json.loads(capsys.readouterr().out)}
