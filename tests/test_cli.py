@@ -313,6 +313,7 @@ def test_what_can_be_seen_to_be_wrong_is_said_without_torch_and_leaves_nothing(t
 STOPPED = """
 import os, signal, sys
 from rolecall.analyses import {module} as module
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests run under nohup ignore it
 def stop(*_, **__):
     os.kill(os.getpid(), signal.{signal})
     signal.sigtimedwait([], 5)
