@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rolecall.analyses.models import Model
-from rolecall.analyses.role_tasks import role_tasks
 from rolecall.analyses.top_tokens import token_texts
 from rolecall.probes.base import Crafted, Example, Task
 from rolecall.probes.contract import craft
@@ -22,16 +21,6 @@ def crafted_examples(model: Model, role: str, *, n: int, seed: int) -> Crafted:
     """
     (probe,) = find([role])
     return craft(probe, model.aligner, n=n, seed=seed)
-
-
-def task_of(model: Model, name: str, *, n: int, seed: int) -> Task:
-    """The task of that name, or the role's own, for this model.
-
-    Raises:
-        ValueError: No role or task has this name, or the role has no task; the message says why.
-    """
-    (task,) = role_tasks(model, [name], n=n, seed=seed)
-    return task
 
 
 def example_lines(crafted: Crafted, model: Model | None = None) -> list[str]:

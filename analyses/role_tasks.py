@@ -27,15 +27,9 @@ def role_tasks(
     """
     if n < 1:
         raise ValueError(f"a task needs at least one item; got n={n}")
-    by_role: dict[str, Task] = {}
-    by_name: dict[str, Task] = {}
-    for probe in known():
-        for function in probe.tasks:
-            task = _make(function, probe, model, n=n, seed=seed)
-            if task is not None:
-                by_name[task.name] = task
-                if function is probe.task:
-                    by_role[probe.name] = task
+    made = [(p, f, _make(f, p, model, n=n, seed=seed)) for p in known() for f in p.tasks]
+    by_name = {task.name: task for _, _, task in made if task is not None}
+    by_role = {p.name: task for p, f, task in made if task is not None and f is p.task}
     wanted = list(names)
     if not wanted:
         return list(by_name.values())

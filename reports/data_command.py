@@ -89,12 +89,13 @@ def export(role: str, out: Path, tasks: bool, n: int, seed: int, **options: Any)
         require_task_name(role)
     else:
         find([role])
-    from rolecall.analyses.export import crafted_examples, example_lines, item_lines, task_of
+    from rolecall.analyses.export import crafted_examples, example_lines, item_lines
+    from rolecall.analyses.role_tasks import role_tasks
     from rolecall.analyses.tables import replace_file
 
     model = open_reader(options)
     if tasks:
-        made = task_of(model, role, n=n, seed=seed)
+        (made,) = role_tasks(model, [role], n=n, seed=seed)
         lines, said = item_lines(made, model), f"{len(made.items)} task items{_noted(made)}"
     else:
         made = crafted_examples(model, role, n=n, seed=seed)
